@@ -1,0 +1,89 @@
+package mbuf
+
+// DefaultCacheSize is the number of buffers that a Cache keeps by default.
+const DefaultCacheSize = 256
+
+// Cache is a stack of free buffers in front of a Pool. One goroutine owns it;
+// the pool's lock is taken once for every half cache of buffers, not for each
+// packet. A last-in-first-out order keeps the buffers in use few and warm in
+// the processor's cache.
+type Cache struct {
+	pool *Pool
+	bufs []*Buf
+	n    int
+}
+
+// NewCache makes an empty cache that holds up to size buffers (at least 2;
+// DefaultCacheSize if 0).
+func (p *Pool) NewCache(size int) *Cache {
+	if size == 0 {
+		size = DefaultCacheSize
+	}
+	return &Cache{pool: p, bufs: make([]*Buf, max(size, 2))}
+}
+
+// Pool is the pool behind the cache.
+func (c *Cache) Pool() *Pool { return c.pool }
+
+// Get fills dst with buffers and returns how many there were. Their data
+// window and flags are those of their last use: a port sets them with
+// SetReceived, an application calls Reset.
+func (c *Cache) Get(dst []*Buf) int {
+	if c.n < len(dst) {
+		c.refill(len(dst))
+	}
+	n := min(len(dst), c.n)
+	c.n -= n
+	copy(dst[:n], c.bufs[c.n:c.n+n])
+	return n
+}
+
+// refill brings the cache to at least want buffers, as far as it can hold
+// them and the pool has them, and to half its size for the next calls.
+func (c *Cache) refill(want int) {
+	want = min(max(want, len(c.bufs)/2), len(c.bufs))
+	if want > c.n {
+		c.n += c.pool.take(c.bufs[c.n:want])
+	}
+}
+
+// Put frees the packets in src, chains as a whole. Buffers of another pool go
+// back to that one.
+func (c *Cache) Put(src []*Buf) {
+	for _, b := range src {
+		for b != nil {
+			next := b.next
+			if next != nil {
+				b.next = nil
+			}
+			c.putOne(b)
+			b = next
+		}
+	}
+}
+
+func (c *Cache) putOne(b *Buf) {
+	if b.pool != c.pool {
+		b.pool.Put(b)
+		return
+	}
+	if c.n == len(c.bufs) {
+		c.spill()
+	}
+	c.bufs[c.n] = b
+	c.n++
+}
+
+// spill gives the older half of the cache to the pool and keeps the warm one.
+func (c *Cache) spill() {
+	half := len(c.bufs) / 2
+	c.pool.give(c.bufs[:half])
+	copy(c.bufs, c.bufs[half:c.n])
+	c.n -= half
+}
+
+// Flush gives every buffer in the cache back to the pool.
+func (c *Cache) Flush() {
+	c.pool.give(c.bufs[:c.n])
+	c.n = 0
+}

@@ -1,0 +1,175 @@
+package port
+
+import (
+	"errors"
+	"net"
+
+	"vionet/mbuf"
+)
+
+// Errors that a port's methods wrap, for errors.Is.
+var (
+	// ErrNotSupported: neither this port nor its device has that function.
+	ErrNotSupported = errors.New("operation not supported")
+	// ErrInvalid: a value out of range; the error's text names the range.
+	ErrInvalid = errors.New("invalid argument")
+	// ErrState: not in this state, such as a change of offloads while the
+	// port is started.
+	ErrState = errors.New("wrong port state")
+	// ErrClosed: the port was closed.
+	ErrClosed = net.ErrClosed
+)
+
+// Config is what an application asks of a port before Start.
+type Config struct {
+	RxQueues, TxQueues int // number of queues; 0 means 1
+	RxDesc, TxDesc     int // descriptors of each queue; 0: the device's size
+	RxOffloads         RxOffloads
+	TxOffloads         TxOffloads
+	MTU                int // bytes of L3 data; 0: the port's default, 1500
+	// Pool gives the buffers for received packets.
+	Pool *mbuf.Pool
+}
+
+// Port is a network port. See the package comment for which goroutine may
+// call what.
+type Port interface {
+	// Name is the device's name: a PCI address or a --vdev name.
+	Name() string
+	// Info describes the port and what it can do.
+	Info() Info
+	// Configure records what the next Start asks for. The port must be
+	// stopped. On an error the configuration is the one from before.
+	Configure(Config) error
+	// Start makes the port's queues work.
+	Start() error
+	// Stop ends all traffic and frees the buffers that the port holds. It
+	// does nothing on a stopped port.
+	Stop() error
+	// Close stops the port and gives the device back. A second call does
+	// nothing.
+	Close() error
+	// RxQueue and TxQueue give a queue of a started port; i is below the
+	// configured number of queues.
+	RxQueue(i int) RxQueue
+	TxQueue(i int) TxQueue
+	// Stats reads the counters since the last ResetStats.
+	Stats() Stats
+	ResetStats()
+	// Link reads the state of the link; it is down on a stopped port.
+	Link() Link
+	// Paths says which burst functions the last Start chose, and why.
+	Paths() Paths
+	// SetPromiscuous switches the reception of frames for other stations.
+	SetPromiscuous(on bool) error
+	// Notify registers the function that is told of the port's events, in
+	// place of the one before; nil: none. It is called on a goroutine of the
+	// port's own and must not call the port.
+	Notify(func(Event))
+}
+
+// RxQueue is the receive side of one queue.
+type RxQueue interface {
+	// Burst receives up to len(bufs) packets into bufs and returns how many.
+	// They belong to the caller. It never waits.
+	Burst(bufs []*mbuf.Buf) int
+	// UseCache makes the queue take its buffers through c, so that a
+	// goroutine that drives several queues has one warm stack of buffers. c
+	// must be a cache of the configured pool.
+	UseCache(c *mbuf.Cache)
+	// Err is nil, or why the queue has stopped for good: the device broke a
+	// rule of the specification.
+	Err() error
+}
+
+// TxQueue is the transmit side of one queue.
+type TxQueue interface {
+	// Burst takes packets from the front of bufs, as many as there is room
+	// for, and returns how many: these belong to the port and are freed when
+	// they are sent. The others still belong to the caller. A packet that
+	// asks for what the port can't do is taken, freed and counted as an
+	// error. It never waits.
+	Burst(bufs []*mbuf.Buf) int
+	// Reclaim frees the packets that were sent and returns their number.
+	// Burst does so on its own; Reclaim is for queues without traffic.
+	Reclaim() int
+	// UseCache makes the queue free packets into c.
+	UseCache(c *mbuf.Cache)
+	// Err is nil, or why the queue has stopped for good.
+	Err() error
+}
+
+// Stats are a port's counters. Bytes are those of Ethernet frames, without
+// the virtio-net header and without the frame check sequence.
+type Stats struct {
+	RxPackets, RxBytes uint64
+	TxPackets, TxBytes uint64
+	RxMissed           uint64 // frames that the device had no buffer for, where it tells
+	RxErrors           uint64 // frames dropped because their header was broken
+	RxNoBuf            uint64 // buffers that the pool could not give
+	TxErrors           uint64 // packets dropped because they asked for what is not there
+	Rx, Tx             []QueueStats
+}
+
+// QueueStats are the counters of one queue.
+type QueueStats struct {
+	Packets, Bytes, Errors, NoBuf uint64
+}
+
+// Link is the state of a port's link.
+type Link struct {
+	Up         bool
+	Speed      uint32 // Mb/s; SpeedUnknown, or 0 when down
+	FullDuplex bool
+}
+
+// SpeedUnknown is the Link.Speed of a link whose speed nobody told.
+const SpeedUnknown = 0xffffffff
+
+// Event is something that happened to a port by itself.
+type Event int
+
+// Events.
+const (
+	// LinkChange: the link went up or down; read it with Link.
+	LinkChange Event = iota
+	// NeedsReset: the device asked to be reset, or a queue is broken.
+	NeedsReset
+)
+
+// Info describes a port.
+type Info struct {
+	Name    string // as Port.Name
+	Driver  string // "net_virtio", "net_virtio_user", …
+	Devargs string // the arguments it was opened with
+	MAC     net.HardwareAddr
+	MTU     int
+	MinMTU  int
+	MaxMTU  int
+
+	RxQueues, TxQueues       int // configured
+	MaxRxQueues, MaxTxQueues int
+	RxDesc, TxDesc           int // of a started queue
+	MinDesc, MaxDesc         int
+
+	MinRxBufSize int // bytes
+	MaxRxPktLen  int // bytes
+	MaxMACs      int
+	Promiscuous  bool
+
+	RxCapa RxOffloads // what the device offers
+	TxCapa TxOffloads
+	// RxActive and TxActive are those of the last successful Start.
+	RxActive RxOffloads
+	TxActive TxOffloads
+}
+
+// Path is a burst function and the reason for it.
+type Path struct {
+	Name   string // "simple", "standard", "mergeable", …
+	Reason string // why this one
+	Unlock string // what would have to change for a simpler one; "" if it is the simplest
+}
+
+// Paths are the burst functions of a started port.
+type Paths struct{ Rx, Tx Path }

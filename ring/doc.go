@@ -1,0 +1,37 @@
+// Package ring holds virtqueues: their layout in shared memory, the driver's
+// side and the device's side of them. It knows addresses and descriptors, not
+// packets.
+//
+// # Who writes what, and in which order
+//
+// Go's atomics are sequentially consistent and come in 32 bits. The words that
+// the two sides share have 16, but each lies in an aligned 32-bit word that
+// one side alone writes, so a 32-bit atomic serves:
+//
+//	word                       written by   publishes
+//	avail flags | idx << 16    driver       descriptors and avail entries below idx
+//	used  flags | idx << 16    device       used entries below idx, and the
+//	                                        buffers that the device wrote
+//
+// The driver stores the avail word after it has written the descriptors and
+// the avail entries with plain stores; the device loads that word before it
+// reads them. The used word works the same way in the other direction: the
+// driver loads it, and then may read used entries and buffers below idx.
+// Everything else in the ring is read and written with plain accesses, which
+// the two words order.
+//
+// A kick can be lost in one way only: the driver publishes an index and reads
+// "do not notify" in the used word, while the device writes "notify" and reads
+// the old index. Each side writes one word and then reads the other's; with
+// sequentially consistent atomics at least one of them sees the other's
+// write (virtio 1.2, section 2.7.7.2). On amd64 the atomic store is XCHG, which
+// is the full fence wanted between the two; on arm64 it is STLR followed by
+// LDAR, which are ordered.
+//
+// # Trust
+//
+// Neither side believes the other. What the peer writes is read once, into a
+// local variable, and checked against private memory before it is used as an
+// index or a length. A broken rule makes the ring unusable: methods then do
+// nothing and Err says which rule it was.
+package ring
