@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"vionet/mbuf"
+	"vionet/port"
 	"vionet/virtio"
 )
 
@@ -21,7 +22,7 @@ type Transport interface {
 	// "net_virtio_user".
 	Driver() string
 	// Addressing says which device addresses this device can use.
-	Addressing() Addressing
+	Addressing() port.Addressing
 	// Map makes mem visible to the device. It is called once, before any
 	// SetupQueue; the memory stays mapped until Close.
 	Map(mem *mbuf.Memory) error
@@ -40,12 +41,15 @@ type Transport interface {
 	// ReadConfig fills b from the device's configuration space, coherent
 	// within the call (section 2.5.1).
 	ReadConfig(offset int, b []byte) error
+	// MaxPairs is the number of queue pairs that can be brought into use
+	// without a control queue; at least 1.
+	MaxPairs() int
 	// QueueSize is the largest size of virtqueue index, or 0 when there is
 	// no such queue.
 	QueueSize(index int) (int, error)
 	// SetupQueue tells the device about a virtqueue and enables it. It is
 	// called after SetFeatures and before DRIVER_OK; in no other state.
-	SetupQueue(q QueueSetup) (Kicker, error)
+	SetupQueue(q port.QueueSetup) (port.Kicker, error)
 	// EnablePairs tells the device that the first n queue pairs are in use,
 	// where that needs no control queue; otherwise it returns an error that
 	// wraps port.ErrNotSupported. It is called after DRIVER_OK.
@@ -56,30 +60,4 @@ type Transport interface {
 	// Close resets the device, unmaps the memory and gives the device back.
 	// A second call does nothing.
 	Close() error
-}
-
-// Addressing says which device addresses (IOVA) a device can use: what the
-// memory for it must be made with.
-type Addressing struct {
-	Mode   mbuf.IOVAMode
-	Ranges []mbuf.AddrRange // for mbuf.IOVARanges
-}
-
-// QueueSetup is a virtqueue as the device must know it. The three areas have
-// the names of virtio 1.2, section 2.6; each is both an address in this
-// process and a device address.
-type QueueSetup struct {
-	Index int
-	Size  int // descriptors
-	Desc  mbuf.Zone
-	Avail mbuf.Zone
-	Used  mbuf.Zone
-	// Base is the index of the first available entry that the device shall
-	// look at; 0 for a fresh ring.
-	Base uint16
-}
-
-// Kicker tells the device that a virtqueue has new entries (section 2.9).
-type Kicker interface {
-	Kick()
 }

@@ -110,6 +110,10 @@ func (b *Buf) Pool() *Pool { return b.pool }
 // IOVA is the device address of the first data byte.
 func (b *Buf) IOVA() uint64 { return b.iova + uint64(b.off) }
 
+// BaseIOVA is the device address of the buffer's first byte, where the
+// headroom of an empty buffer starts.
+func (b *Buf) BaseIOVA() uint64 { return b.iova }
+
 // Head gives the n bytes in front of the data, without making them data: the
 // place of the virtio-net header. It is nil when the headroom is shorter.
 func (b *Buf) Head(n int) []byte {

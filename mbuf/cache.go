@@ -14,11 +14,13 @@ type Cache struct {
 }
 
 // NewCache makes an empty cache that holds up to size buffers (at least 2;
-// DefaultCacheSize if 0).
+// DefaultCacheSize if 0), but no more than an eighth of the pool: what one
+// goroutine hoards is missing elsewhere.
 func (p *Pool) NewCache(size int) *Cache {
 	if size == 0 {
 		size = DefaultCacheSize
 	}
+	size = min(size, p.size/8)
 	return &Cache{pool: p, bufs: make([]*Buf, max(size, 2))}
 }
 
@@ -35,6 +37,9 @@ func (c *Cache) Get(dst []*Buf) int {
 	n := min(len(dst), c.n)
 	c.n -= n
 	copy(dst[:n], c.bufs[c.n:c.n+n])
+	if n < len(dst) {
+		n += c.pool.take(dst[n:])
+	}
 	return n
 }
 

@@ -86,6 +86,9 @@ func (p *Pool) Size() int { return p.size }
 // BufSize is the size of each buffer in bytes, headroom included.
 func (p *Pool) BufSize() int { return p.room }
 
+// Memory is the memory that the buffers lie in.
+func (p *Pool) Memory() *Memory { return p.mem }
+
 // Free is the number of buffers in the pool now. Those in caches are not
 // counted; a port flushes its caches when it stops.
 func (p *Pool) Free() int {

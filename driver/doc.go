@@ -1,0 +1,22 @@
+// Package driver is a poll-mode driver for virtio network devices (virtio
+// 1.2, section 5.1).
+//
+// Open takes a Transport, a way to one device, and gives a Device, which is a
+// port.Port. At every Start the device is reset and only those features are
+// negotiated that the configuration asks for. From them follow the burst
+// functions, one plain function for each path:
+//
+//	Tx simple     no offload: one descriptor a packet, a zero header in
+//	              front of it, nothing filled in
+//	Tx standard   checksum, TSO, VLAN insertion, several segments
+//	Rx simple     one buffer a packet, no offload
+//	Rx standard   one buffer a packet, header and VLAN tag looked at
+//	Rx mergeable  a packet may span buffers
+//
+// Device.Paths says which were chosen, why, and what would have to change for
+// a simpler one.
+//
+// The queues follow the goroutine rules of package port. Nothing that the
+// device writes is trusted: a queue whose device breaks a rule stops, says so
+// through Err, and works again after Stop and Start.
+package driver

@@ -1,0 +1,27 @@
+package driver
+
+import (
+	"errors"
+	"fmt"
+
+	"vionet/port"
+	"vionet/virtio"
+)
+
+// ErrFeaturesRefused is wrapped by the error of a Start whose device did not
+// accept the negotiated features (virtio 1.2, section 3.1.1, step 6).
+var ErrFeaturesRefused = errors.New("the device refused the features")
+
+// FeatureError says that the application asked for what the device does not
+// offer. It matches port.ErrNotSupported.
+type FeatureError struct {
+	Asked   string          // what was asked for
+	Missing virtio.Features // the bits that the device lacks
+}
+
+func (e *FeatureError) Error() string {
+	return fmt.Sprintf("%s needs %v, which the device does not offer", e.Asked, e.Missing)
+}
+
+// Is makes the error match port.ErrNotSupported.
+func (e *FeatureError) Is(target error) bool { return target == port.ErrNotSupported }

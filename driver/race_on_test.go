@@ -1,0 +1,6 @@
+//go:build race
+
+package driver_test
+
+// raceEnabled shortens the long runs where each access is watched.
+const raceEnabled = true

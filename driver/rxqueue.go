@@ -1,0 +1,156 @@
+package driver
+
+import (
+	"sync/atomic"
+
+	"vionet/mbuf"
+	"vionet/port"
+	"vionet/ring"
+)
+
+// rxBurst is a receive path: it fills pkts from the front and returns how
+// many packets there are.
+type rxBurst func(q *RxQueue, pkts []*mbuf.Buf) int
+
+// minFrame is the shortest frame that is passed on: an Ethernet header.
+const minFrame = 14
+
+// RxQueue is the receive side of one queue pair. See port.RxQueue for the
+// contract.
+type RxQueue struct {
+	ring   *ring.Split
+	kicker port.Kicker
+	burst  rxBurst
+	cache  *mbuf.Cache
+
+	portID   uint16
+	hdrLen   int
+	limit    int // buffers that the device has at most
+	room     int // bytes posted of each buffer, header included
+	refillAt int // refill when that many descriptors are free
+	offloads port.RxOffloads
+	bufs     []*mbuf.Buf // by descriptor
+	partial  partialPacket
+
+	completed [burstSize]ring.Completion
+	fresh     [burstSize]*mbuf.Buf
+	ringZone  mbuf.Zone
+	onBroken  func(error)
+	broken    atomic.Pointer[error]
+	packets   atomic.Uint64
+	bytes     atomic.Uint64
+	errors    atomic.Uint64
+	noBuf     atomic.Uint64
+}
+
+// Burst receives packets; see port.RxQueue.
+func (q *RxQueue) Burst(pkts []*mbuf.Buf) int { return q.burst(q, pkts) }
+
+// UseCache makes the queue take its buffers through c.
+func (q *RxQueue) UseCache(c *mbuf.Cache) {
+	q.cache.Flush()
+	q.cache = c
+}
+
+// Err is nil, or why the queue has stopped for good.
+func (q *RxQueue) Err() error { return loadError(&q.broken) }
+
+// harvest takes up to n used buffers, at most burstSize.
+func (q *RxQueue) harvest(n int) []ring.Completion {
+	n = q.ring.Harvest(q.completed[:min(n, burstSize)])
+	if n == 0 {
+		q.noteBroken()
+	}
+	return q.completed[:n]
+}
+
+// take gives the buffer of a completion, or nil when the device claims to
+// have written more than it was given; the queue is broken then.
+func (q *RxQueue) take(c ring.Completion) *mbuf.Buf {
+	b := q.bufs[c.Head]
+	if c.Len > uint32(q.room) {
+		q.ring.Fail("used length", "it is more than the buffer's", uint64(c.Len))
+		q.noteBroken()
+		q.recycle(b)
+		return nil
+	}
+	return b
+}
+
+// recycle frees a packet that is not passed on.
+func (q *RxQueue) recycle(b *mbuf.Buf) {
+	q.fresh[0] = b
+	q.cache.Put(q.fresh[:1])
+}
+
+// drop frees a bad packet and counts it.
+func (q *RxQueue) drop(b *mbuf.Buf) {
+	q.recycle(b)
+	q.errors.Store(q.errors.Load() + 1)
+}
+
+// refill gives the device new buffers when enough were used up. It runs in
+// every burst, whether packets came or not: a ring that ran dry has no other
+// way back.
+func (q *RxQueue) refill() {
+	if q.ring.Free() < q.refillAt || q.ring.Err() != nil {
+		return
+	}
+	added := 0
+	for {
+		want := min(q.ring.Free(), burstSize)
+		if want == 0 {
+			break
+		}
+		got := q.cache.Get(q.fresh[:want])
+		for _, b := range q.fresh[:got] {
+			head := q.ring.Add(b.BaseIOVA()+uint64(mbuf.Headroom-q.hdrLen), uint32(q.room), ring.DescWrite)
+			q.bufs[head] = b
+		}
+		added += got
+		if got < want {
+			q.noBuf.Store(q.noBuf.Load() + uint64(want-got))
+			break
+		}
+	}
+	if added > 0 {
+		q.ring.Publish()
+		if q.ring.NeedKick() {
+			q.kicker.Kick()
+		}
+	}
+}
+
+func (q *RxQueue) count(packets int, bytes uint64) {
+	if packets > 0 {
+		q.packets.Store(q.packets.Load() + uint64(packets))
+		q.bytes.Store(q.bytes.Load() + bytes)
+	}
+}
+
+// release frees the buffers that the device held, and a packet that had not
+// arrived whole. The device was reset before.
+func (q *RxQueue) release() {
+	if q.partial.head != nil {
+		q.drop(q.partial.head)
+		q.partial = partialPacket{}
+	}
+	for head := range q.ring.Outstanding() {
+		q.recycle(q.bufs[head])
+	}
+	q.cache.Flush()
+}
+
+func (q *RxQueue) noteBroken() {
+	if err := q.ring.Err(); err != nil && q.broken.CompareAndSwap(nil, &err) {
+		q.onBroken(err)
+	}
+}
+
+// stats reads the counters; any goroutine may.
+func (q *RxQueue) stats() port.QueueStats {
+	return port.QueueStats{
+		Packets: q.packets.Load(), Bytes: q.bytes.Load(),
+		Errors: q.errors.Load(), NoBuf: q.noBuf.Load(),
+	}
+}

@@ -1,0 +1,127 @@
+package driver
+
+import (
+	"errors"
+	"fmt"
+
+	"vionet/port"
+	"vionet/virtio"
+)
+
+// Start negotiates what the configuration asks for, sets the queues up, fills
+// the receive rings and lets the device go (virtio 1.2, section 3.1.1). The
+// device is reset first, so that nothing of an earlier start is left. When a
+// step fails, the device is reset again and the port stays stopped.
+func (d *Device) Start() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.mustBe(stopped, "start"); err != nil {
+		return err
+	}
+	if d.mem == nil {
+		return fmt.Errorf("%s: start: %w: configure the port first", d.Name(), port.ErrState)
+	}
+	if err := d.start(); err != nil {
+		d.transport.SetStatus(virtio.StatusFailed)
+		d.transport.Reset(d.opts.ResetTimeout)
+		d.releaseQueues()
+		return fmt.Errorf("%s: start: %w", d.Name(), err)
+	}
+	d.state = started
+	d.active = d.cfg
+	d.log.Info(fmt.Sprintf("virtio: using %s Rx path on port %d", d.paths.Rx.Name, d.opts.ID))
+	d.log.Info(fmt.Sprintf("virtio: using %s Tx path on port %d", d.paths.Tx.Name, d.opts.ID))
+	return nil
+}
+
+func (d *Device) start() error {
+	if err := d.acknowledge(); err != nil {
+		return err
+	}
+	if err := d.negotiate(); err != nil {
+		return err
+	}
+	if err := d.setupQueues(); err != nil {
+		return err
+	}
+	const running = virtio.StatusAcknowledge | virtio.StatusDriver | virtio.StatusFeaturesOK | virtio.StatusDriverOK
+	if err := d.transport.SetStatus(running); err != nil {
+		return fmt.Errorf("set status %v: %w", running, err)
+	}
+	pairs := max(d.cfg.RxQueues, d.cfg.TxQueues)
+	if err := d.transport.EnablePairs(pairs); err != nil && (pairs > 1 || !errors.Is(err, port.ErrNotSupported)) {
+		return fmt.Errorf("enable %d queue pairs: %w", pairs, err)
+	}
+	for _, q := range d.rx {
+		q.kicker.Kick()
+	}
+	return nil
+}
+
+// negotiate agrees on the features (virtio 1.2, section 3.1.1, steps 4 to 6).
+// The offer is read anew: what was offered at Open may have shrunk.
+func (d *Device) negotiate() error {
+	t := d.transport
+	offered, err := t.Features()
+	if err != nil {
+		return fmt.Errorf("read the offered features: %w", err)
+	}
+	accepted, err := selectFeatures(offered&d.offered, d.cfg)
+	if err != nil {
+		return err
+	}
+	if err := t.SetFeatures(accepted); err != nil {
+		return fmt.Errorf("write the features %v: %w", accepted, err)
+	}
+	if accepted.Has(virtio.Version1) {
+		want := virtio.StatusAcknowledge | virtio.StatusDriver | virtio.StatusFeaturesOK
+		if err := t.SetStatus(want); err != nil {
+			return fmt.Errorf("set status %v: %w", want, err)
+		}
+		status, err := t.Status()
+		if err != nil {
+			return fmt.Errorf("read status: %w", err)
+		}
+		if !status.Has(virtio.StatusFeaturesOK) {
+			return fmt.Errorf("%w: asked for %v of the offered %v", ErrFeaturesRefused, accepted, offered)
+		}
+	}
+	d.accepted = accepted
+	return nil
+}
+
+// Stop resets the device and frees every buffer that it held, packets that
+// were not sent yet among them.
+func (d *Device) Stop() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.state == closed {
+		return fmt.Errorf("%s: stop: %w", d.Name(), port.ErrClosed)
+	}
+	return d.stop()
+}
+
+func (d *Device) stop() error {
+	if d.state != started {
+		return nil
+	}
+	d.state = stopped
+	err := d.transport.Reset(d.opts.ResetTimeout)
+	d.releaseQueues()
+	if err != nil {
+		return fmt.Errorf("%s: stop: reset: %w", d.Name(), err)
+	}
+	return nil
+}
+
+// Close stops the port and gives the device back.
+func (d *Device) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.state == closed {
+		return nil
+	}
+	err := d.stop()
+	d.state = closed
+	return errors.Join(err, d.transport.Close())
+}

@@ -1,0 +1,127 @@
+package driver
+
+import (
+	"sync/atomic"
+
+	"vionet/mbuf"
+	"vionet/port"
+	"vionet/ring"
+)
+
+// burstSize is the number of completions that are worked on at a time.
+const burstSize = 64
+
+// txBurst is a transmit path: it sends packets from the front of pkts and
+// returns how many it took.
+type txBurst func(q *TxQueue, pkts []*mbuf.Buf) int
+
+// TxQueue is the transmit side of one queue pair. See port.TxQueue for the
+// contract.
+type TxQueue struct {
+	ring   *ring.Split
+	kicker port.Kicker
+	burst  txBurst
+	cache  *mbuf.Cache
+
+	hdrLen    int
+	limit     int             // descriptors in use at most
+	reclaimAt int             // reclaim when fewer descriptors are free
+	bufs      []*mbuf.Buf     // by the head of their chain
+	headers   mbuf.Zone       // a header for each head, for packets without headroom
+	segments  []ring.Segment  // as many as a packet may have
+	offloads  port.TxOffloads // those that Start enabled
+	completed [burstSize]ring.Completion
+	sent      [burstSize]*mbuf.Buf
+	ringZone  mbuf.Zone
+	onBroken  func(error)
+	broken    atomic.Pointer[error]
+	packets   atomic.Uint64
+	bytes     atomic.Uint64
+	errors    atomic.Uint64
+}
+
+// Burst sends packets; see port.TxQueue.
+func (q *TxQueue) Burst(pkts []*mbuf.Buf) int { return q.burst(q, pkts) }
+
+// Reclaim frees the packets that were sent and returns their number.
+func (q *TxQueue) Reclaim() int {
+	total := 0
+	for {
+		n := q.ring.Harvest(q.completed[:])
+		if n == 0 {
+			q.noteBroken()
+			return total
+		}
+		for i, c := range q.completed[:n] {
+			q.sent[i] = q.bufs[c.Head]
+		}
+		q.cache.Put(q.sent[:n])
+		total += n
+	}
+}
+
+// UseCache makes the queue free packets into c.
+func (q *TxQueue) UseCache(c *mbuf.Cache) {
+	q.cache.Flush()
+	q.cache = c
+}
+
+// Err is nil, or why the queue has stopped for good.
+func (q *TxQueue) Err() error { return loadError(&q.broken) }
+
+// makeRoom reclaims when descriptors run short for n packets. Reclaiming late
+// and much at a time keeps the used ring's cache lines with the device. It
+// reports whether the queue works.
+func (q *TxQueue) makeRoom(n int) bool {
+	if free := q.ring.Free(); free < n || free < q.reclaimAt {
+		q.Reclaim()
+	}
+	return q.ring.Err() == nil
+}
+
+// finish shows the device what was added in a burst and counts it.
+func (q *TxQueue) finish(packets int, bytes uint64) {
+	if packets == 0 {
+		return
+	}
+	q.ring.Publish()
+	if q.ring.NeedKick() {
+		q.kicker.Kick()
+	}
+	q.packets.Store(q.packets.Load() + uint64(packets))
+	q.bytes.Store(q.bytes.Load() + bytes)
+}
+
+// drop frees a packet that can't be sent and counts it as an error.
+func (q *TxQueue) drop(b *mbuf.Buf) {
+	q.sent[0] = b
+	q.cache.Put(q.sent[:1])
+	q.errors.Store(q.errors.Load() + 1)
+}
+
+// release frees the packets that the device held. It was reset before.
+func (q *TxQueue) release() {
+	for head := range q.ring.Outstanding() {
+		q.sent[0] = q.bufs[head]
+		q.cache.Put(q.sent[:1])
+	}
+	q.cache.Flush()
+}
+
+func (q *TxQueue) noteBroken() {
+	if err := q.ring.Err(); err != nil && q.broken.CompareAndSwap(nil, &err) {
+		q.onBroken(err)
+	}
+}
+
+// stats reads the counters; any goroutine may.
+func (q *TxQueue) stats() port.QueueStats {
+	return port.QueueStats{Packets: q.packets.Load(), Bytes: q.bytes.Load(), Errors: q.errors.Load()}
+}
+
+func loadError(p *atomic.Pointer[error]) error {
+	if e := p.Load(); e != nil {
+		return *e
+	}
+	return nil
+}

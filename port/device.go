@@ -1,0 +1,29 @@
+package port
+
+import "vionet/mbuf"
+
+// Addressing says which device addresses (IOVA) a device can use: what the
+// memory for it must be made with.
+type Addressing struct {
+	Mode   mbuf.IOVAMode
+	Ranges []mbuf.AddrRange // for mbuf.IOVARanges
+}
+
+// QueueSetup is a virtqueue as the device must know it. The three areas have
+// the names of virtio 1.2, section 2.6; each is both an address in this
+// process and a device address.
+type QueueSetup struct {
+	Index int
+	Size  int // descriptors
+	Desc  mbuf.Zone
+	Avail mbuf.Zone
+	Used  mbuf.Zone
+	// Base is the index of the first available entry that the device shall
+	// look at; 0 for a fresh ring.
+	Base uint16
+}
+
+// Kicker tells the device that a virtqueue has new entries (section 2.9).
+type Kicker interface {
+	Kick()
+}
