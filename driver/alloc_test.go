@@ -60,9 +60,21 @@ func TestBurstsDoNotAllocate(t *testing.T) {
 				}
 				got := rx.Burst(pkts)
 				cache.Put(pkts[:got])
+				if rx.Burst(pkts[:0]) != 0 || tx.Burst(nil) != 0 {
+					t.Fatal("a burst of nothing moved something")
+				}
 			})
 			if allocs != 0 {
 				t.Errorf("%v allocations a round", allocs)
+			}
+			allocs = testing.AllocsPerRun(1000, func() { // nothing to do
+				tx.Reclaim()
+				if n := rx.Burst(pkts); n != 0 {
+					t.Fatalf("received %d", n)
+				}
+			})
+			if allocs != 0 {
+				t.Errorf("%v allocations in an idle round", allocs)
 			}
 			if err := tx.Err(); err != nil {
 				t.Error(err)

@@ -141,9 +141,10 @@ func (q *RxQueue) release() {
 	q.cache.Flush()
 }
 
+// noteBroken reports a broken ring once.
 func (q *RxQueue) noteBroken() {
-	if err := q.ring.Err(); err != nil && q.broken.CompareAndSwap(nil, &err) {
-		q.onBroken(err)
+	if q.ring.Err() != nil {
+		reportOnce(&q.broken, q.ring.Err(), q.onBroken)
 	}
 }
 

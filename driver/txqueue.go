@@ -108,20 +108,14 @@ func (q *TxQueue) release() {
 	q.cache.Flush()
 }
 
+// noteBroken reports a broken ring once.
 func (q *TxQueue) noteBroken() {
-	if err := q.ring.Err(); err != nil && q.broken.CompareAndSwap(nil, &err) {
-		q.onBroken(err)
+	if q.ring.Err() != nil {
+		reportOnce(&q.broken, q.ring.Err(), q.onBroken)
 	}
 }
 
 // stats reads the counters; any goroutine may.
 func (q *TxQueue) stats() port.QueueStats {
 	return port.QueueStats{Packets: q.packets.Load(), Bytes: q.bytes.Load(), Errors: q.errors.Load()}
-}
-
-func loadError(p *atomic.Pointer[error]) error {
-	if e := p.Load(); e != nil {
-		return *e
-	}
-	return nil
 }

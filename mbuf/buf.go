@@ -126,8 +126,21 @@ func (b *Buf) Head(n int) []byte {
 // Reset makes b an empty packet of one segment with the usual headroom and
 // no flags. A chain behind it must have been freed or handed on before.
 func (b *Buf) Reset() {
-	b.off = uint16(min(Headroom, len(b.mem)))
-	b.dlen, b.pktLen, b.segs, b.Flags = 0, 0, 1, 0
+	b.off, b.dlen, b.pktLen = Headroom, 0, 0
+	b.segs, b.Flags = 1, 0
+}
+
+// Renew makes b a packet of one segment with n bytes of data, for the caller to
+// fill, behind the usual headroom: Reset and Append in one. It returns nil,
+// and leaves an empty packet, when the buffer is too small.
+func (b *Buf) Renew(n int) []byte {
+	b.segs, b.Flags = 1, 0
+	if uint(n) > uint(len(b.mem)-Headroom) {
+		b.off, b.dlen, b.pktLen = Headroom, 0, 0
+		return nil
+	}
+	b.off, b.dlen, b.pktLen = Headroom, uint16(n), uint32(n)
+	return b.mem[Headroom : Headroom+n]
 }
 
 // SetReceived makes b a received packet of one segment: n bytes of data that

@@ -55,28 +55,45 @@ func (c *Cache) refill(want int) {
 // Put frees the packets in src, chains as a whole. Buffers of another pool go
 // back to that one.
 func (c *Cache) Put(src []*Buf) {
-	for _, b := range src {
-		for b != nil {
-			next := b.next
-			if next != nil {
-				b.next = nil
-			}
-			c.putOne(b)
-			b = next
+	for len(src) > 0 {
+		n := c.plain(src)
+		if n == 0 {
+			c.putChain(src[0])
+			src = src[1:]
+			continue
 		}
+		if c.n == len(c.bufs) {
+			c.spill()
+		}
+		n = copy(c.bufs[c.n:], src[:n])
+		c.n += n
+		src = src[n:]
 	}
 }
 
-func (c *Cache) putOne(b *Buf) {
-	if b.pool != c.pool {
-		b.pool.Put(b)
-		return
+// plain is the number of packets at the front of src that are single buffers
+// of the cache's pool: those that can be copied as they are.
+func (c *Cache) plain(src []*Buf) int {
+	for i, b := range src {
+		if b.next != nil || b.pool != c.pool {
+			return i
+		}
 	}
-	if c.n == len(c.bufs) {
-		c.spill()
+	return len(src)
+}
+
+// putChain frees a packet buffer by buffer.
+func (c *Cache) putChain(b *Buf) {
+	for b != nil {
+		next := b.next
+		b.next = nil
+		if b.pool == c.pool {
+			c.Put([]*Buf{b})
+		} else {
+			b.pool.Put(b)
+		}
+		b = next
 	}
-	c.bufs[c.n] = b
-	c.n++
 }
 
 // spill gives the older half of the cache to the pool and keeps the warm one.
