@@ -146,3 +146,49 @@ func TestB23BadPacketsAreDropped(t *testing.T) {
 		})
 	}
 }
+
+func TestB23QueueSizesOfTheDeviceAreChecked(t *testing.T) {
+	for size, want := range map[int]string{-1: "no virtqueue 0", 100: "100", 65535: "65535", 65536: "65536"} {
+		r := newRig(t, rigConfig{dev: fakedev.Config{QueueSize: size}})
+		err := r.port.Start()
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("size %d: Start says %v, want %q in it", size, err, want)
+		}
+	}
+}
+
+// FuzzB23Receive is a device that writes what it likes into receive buffers
+// and used entries. Three bytes of input are one used buffer: which of those
+// that it has taken, and the length; twelve more are its header.
+func FuzzB23Receive(f *testing.F) {
+	f.Add([]byte{0, 76, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0}, true)
+	f.Add([]byte{0, 76, 0, 1, 1, 54, 0, 100, 0, 34, 0, 16, 0, 2, 0, 1, 0, 8}, true)
+	f.Add([]byte{200, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255}, false)
+	f.Fuzz(func(t *testing.T, moves []byte, mergeable bool) {
+		c := rigConfig{buffers: 300, port: port.Config{RxOffloads: port.RxTCPCksum | port.RxVLANStrip}}
+		c.opts.NoMergeable = !mergeable
+		if mergeable {
+			c.port.RxOffloads |= port.RxTCPLRO
+		}
+		r := startRig(t, c)
+		q := r.dev.Queue(virtio.RxQueue(0))
+		written := 0
+		for len(moves) >= 15 {
+			c, err := q.Take()
+			if err != nil {
+				break
+			}
+			length := uint32(moves[1]) | uint32(moves[2])<<8
+			copy(c.Buffers[0].Bytes, moves[3:15])
+			head := uint32(c.Head) + uint32(moves[0])
+			q.Use(head, length)
+			written += int(length)
+			moves = moves[15:]
+			for _, f := range r.receive(32) {
+				if written -= len(f); written < 0 {
+					t.Fatal("more was delivered than the device wrote")
+				}
+			}
+		}
+	})
+}

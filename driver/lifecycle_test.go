@@ -68,15 +68,6 @@ func TestFailedStartLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-func TestQueueSizeOfTheDeviceIsChecked(t *testing.T) {
-	r := newRig(t, rigConfig{dev: fakedev.Config{QueueSize: 100}})
-	if err := r.port.Start(); err == nil {
-		t.Fatal("a split virtqueue of 100 descriptors was accepted")
-	} else {
-		t.Log(err)
-	}
-}
-
 func TestLinkEvents(t *testing.T) {
 	r := startRig(t, rigConfig{})
 	events := make(chan port.Event, 2)

@@ -149,3 +149,24 @@ func (d *Device) releaseQueues() {
 	d.past = addStats(d.past, d.queueStats())
 	d.rx, d.tx = nil, nil
 }
+
+// RingMemory is the device memory in bytes that the rings of the first pairs
+// queue pairs take, for the size of the mbuf.Memory to make.
+func (d *Device) RingMemory(pairs int) (int, error) {
+	total := 0
+	for index := range 2 * pairs {
+		size, err := d.transport.QueueSize(index)
+		if err != nil {
+			return 0, fmt.Errorf("%s: read the size of virtqueue %d: %w", d.Name(), index, err)
+		}
+		if size == 0 {
+			break // Start says which queue is missing
+		}
+		layout, err := ring.NewSplitLayout(size)
+		if err != nil {
+			return 0, fmt.Errorf("%s: virtqueue %d of the device: %w", d.Name(), index, err)
+		}
+		total += layout.Total + ring.UsedAlign + size*headerStride
+	}
+	return total, nil
+}

@@ -152,3 +152,17 @@ func (p *Pool) release() {
 	}
 	p.zones, p.free, p.size = nil, nil, 0
 }
+
+// PoolMemory is the device memory in bytes that a pool of count buffers of
+// bufSize bytes takes: with physical addresses no buffer crosses a hugepage.
+func PoolMemory(mode IOVAMode, count, bufSize int) int {
+	if bufSize == 0 {
+		bufSize = DefaultSize
+	}
+	stride := Stride(bufSize)
+	if mode != IOVAPhysical {
+		return count*stride + cacheLine
+	}
+	perPage := max(hugePageSize/stride, 1)
+	return roundUp(count, perPage) / perPage * hugePageSize
+}

@@ -19,7 +19,7 @@ type Config struct {
 	Offered   virtio.Features // DefaultFeatures if 0
 	MAC       net.HardwareAddr
 	MTU       uint16 // 0: 1500
-	QueueSize int    // descriptors of each virtqueue; 0: 256
+	QueueSize int    // descriptors of each virtqueue; 0: 256, negative: it has none
 	Pairs     int    // queue pairs; 0: 1
 	// Refuse makes the device refuse FEATURES_OK.
 	Refuse bool
@@ -157,7 +157,7 @@ func (d *Device) QueueSize(index int) (int, error) {
 	if index >= 2*d.cfg.Pairs {
 		return 0, nil
 	}
-	return d.cfg.QueueSize, nil
+	return max(d.cfg.QueueSize, 0), nil
 }
 
 // SetupQueue implements driver.Transport.
