@@ -72,7 +72,7 @@ func (d *Device) newTxQueue(i int, burst txBurst) (*TxQueue, error) {
 		reclaimAt: v.limit / 4,
 		bufs:      make([]*mbuf.Buf, v.size),
 		headers:   headers,
-		segments:  make([]ring.Segment, min(maxSegments, v.limit)),
+		staged:    newTxStage(),
 		offloads:  d.cfg.TxOffloads,
 		onBroken:  d.onBroken("transmit", i),
 	}, nil
@@ -80,7 +80,7 @@ func (d *Device) newTxQueue(i int, burst txBurst) (*TxQueue, error) {
 
 // virtqueue is a ring that the device knows.
 type virtqueue struct {
-	ring        *ring.Split
+	ring        ring.Driver
 	kicker      port.Kicker
 	zone        mbuf.Zone
 	size, limit int
@@ -115,7 +115,7 @@ func (d *Device) newVirtqueue(index, desc int) (v virtqueue, err error) {
 		Avail: v.zone.Slice(layout.AvailOff, layout.AvailLen),
 		Used:  v.zone.Slice(layout.UsedOff, layout.UsedLen),
 	}
-	v.ring, err = ring.NewSplit(v.size, v.limit, setup.Desc.Bytes, setup.Avail.Bytes, setup.Used.Bytes)
+	v.ring, err = ring.NewSplit(v.size, v.limit, setup.Desc.Bytes, setup.Avail.Bytes, setup.Used.Bytes, ring.Options{})
 	if err == nil {
 		v.kicker, err = d.transport.SetupQueue(setup)
 	}

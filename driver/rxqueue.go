@@ -18,7 +18,7 @@ const minFrame = 14
 // RxQueue is the receive side of one queue pair. See port.RxQueue for the
 // contract.
 type RxQueue struct {
-	ring   *ring.Split
+	ring   ring.Driver
 	kicker port.Kicker
 	burst  rxBurst
 	cache  *mbuf.Cache
@@ -34,6 +34,8 @@ type RxQueue struct {
 
 	completed [burstSize]ring.Completion
 	fresh     [burstSize]*mbuf.Buf
+	places    [burstSize]ring.Segment
+	heads     [burstSize]uint16
 	ringZone  mbuf.Zone
 	onBroken  func(error)
 	broken    atomic.Pointer[error]
@@ -103,9 +105,12 @@ func (q *RxQueue) refill() {
 			break
 		}
 		got := q.cache.Get(q.fresh[:want])
-		for _, b := range q.fresh[:got] {
-			head := q.ring.Add(b.BaseIOVA()+uint64(mbuf.Headroom-q.hdrLen), uint32(q.room), ring.DescWrite)
-			q.bufs[head] = b
+		for i, b := range q.fresh[:got] {
+			q.places[i] = ring.Segment{Addr: b.BaseIOVA() + uint64(mbuf.Headroom-q.hdrLen), Len: uint32(q.room)}
+		}
+		q.ring.AddEach(q.places[:got], ring.DescWrite, q.heads[:])
+		for i, b := range q.fresh[:got] {
+			q.bufs[q.heads[i]] = b
 		}
 		added += got
 		if got < want {
@@ -116,7 +121,7 @@ func (q *RxQueue) refill() {
 	if added > 0 {
 		q.ring.Publish()
 		if q.ring.NeedKick() {
-			q.kicker.Kick()
+			q.kicker.Kick(q.ring.Position())
 		}
 	}
 }

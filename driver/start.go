@@ -53,7 +53,7 @@ func (d *Device) start() error {
 		return fmt.Errorf("enable %d queue pairs: %w", pairs, err)
 	}
 	for _, q := range d.rx {
-		q.kicker.Kick()
+		q.kicker.Kick(q.ring.Position())
 	}
 	return nil
 }

@@ -61,3 +61,11 @@ type Transport interface {
 	// A second call does nothing.
 	Close() error
 }
+
+// Interrupter is a Transport that can wake the driver.
+type Interrupter interface {
+	// QueueEvent is what virtqueue index signals, after a SetupQueue that asked
+	// for interrupts. Without them the error wraps port.ErrNotSupported. The
+	// Waiter ends with the next Reset or Close.
+	QueueEvent(index int) (port.Waiter, error)
+}

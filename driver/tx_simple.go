@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"vionet/mbuf"
+	"vionet/ring"
 	"vionet/virtio"
 )
 
@@ -11,44 +12,47 @@ import (
 const txRequests = mbuf.TxL4Mask | mbuf.TxVLAN
 
 // txSimple sends packets of one segment that ask for nothing: one descriptor
-// each, over a header of zeros in the headroom and the data behind it. Other
-// packets take the long way through sendOdd.
+// each, over a header of zeros in the headroom and the data behind it. From the
+// first packet on that is not like that, the standard path serves the burst.
 func txSimple(q *TxQueue, pkts []*mbuf.Buf) int {
 	if !q.makeRoom(len(pkts)) {
 		return 0
 	}
-	hdrLen := q.hdrLen
 	sent, bytes := 0, uint64(0)
-	for _, b := range pkts {
-		if q.ring.Free() == 0 {
+	for {
+		n, size := q.sendPlain(pkts[sent:min(sent+burstSize, len(pkts))])
+		sent, bytes = sent+n, bytes+size
+		if n < burstSize {
 			break
 		}
-		head := b.Head(hdrLen)
-		if head == nil || b.Segments() != 1 || b.Flags&txRequests != 0 {
-			if !q.sendOdd(b, &bytes) {
-				break
-			}
-			sent++
-			continue
-		}
-		zeroHeader(head)
-		id := q.ring.Add(b.IOVA()-uint64(hdrLen), uint32(b.Len()+hdrLen), 0)
-		q.bufs[id] = b
-		bytes += uint64(b.Len())
-		sent++
 	}
 	q.finish(sent, bytes)
+	if sent < len(pkts) && q.ring.Free() > 0 {
+		return sent + txStandard(q, pkts[sent:])
+	}
 	return sent
 }
 
-// sendOdd sends a packet that the simple path is not made for. It reports
-// false when the ring has no room for it now.
-func (q *TxQueue) sendOdd(b *mbuf.Buf, bytes *uint64) bool {
-	if b.Flags&txRequests != 0 {
-		q.drop(b)
-		return true
+// sendPlain puts plain packets from the front of pkts into the ring, as far as
+// there is room, and returns how many and their bytes.
+func (q *TxQueue) sendPlain(pkts []*mbuf.Buf) (n int, bytes uint64) {
+	pkts = pkts[:min(len(pkts), q.ring.Free())]
+	hdrLen := q.hdrLen
+	for i, b := range pkts {
+		head := b.Head(hdrLen)
+		if head == nil || b.Segments() != 1 || b.Flags&txRequests != 0 {
+			pkts = pkts[:i]
+			break
+		}
+		zeroHeader(head)
+		q.plain[i] = ring.Segment{Addr: b.IOVA() - uint64(hdrLen), Len: uint32(b.Len() + hdrLen)}
+		bytes += uint64(b.Len())
 	}
-	return q.send(b, &virtio.NetHeader{}, bytes)
+	q.ring.AddEach(q.plain[:len(pkts)], 0, q.heads[:])
+	for i, b := range pkts {
+		q.bufs[q.heads[i]] = b
+	}
+	return len(pkts), bytes
 }
 
 // zeroHeader makes h a header that asks for nothing. It mostly is one already,

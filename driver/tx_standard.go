@@ -9,76 +9,126 @@ import (
 // maxSegments is the number of descriptors that one packet may take.
 const maxSegments = 256
 
+// headerStride is the space in bytes for one header in TxQueue.headers.
+const headerStride = 32
+
 // txStandard sends packets with whatever offloads the port was started with.
 // A packet that asks for another one, or for the impossible, is dropped.
 func txStandard(q *TxQueue, pkts []*mbuf.Buf) int {
 	if !q.makeRoom(len(pkts)) {
 		return 0
 	}
-	sent, bytes := 0, uint64(0)
+	room := q.ring.Free()
+	taken, sent, bytes := 0, 0, uint64(0)
 	for _, b := range pkts {
-		if q.ring.Free() == 0 {
+		need := q.descriptors(b)
+		if need > room && need <= maxSegments && need <= q.limit {
 			break
 		}
+		taken++
 		var hdr virtio.NetHeader
-		if b.Flags&txRequests != 0 {
-			// Only with room for the worst case: a packet that is not taken
-			// must go back as it was, without a tag put in.
-			if q.ring.Free() < min(b.Segments()+1, len(q.segments)) {
-				break
-			}
-			if !q.offload(b, &hdr) {
-				q.drop(b)
-				sent++
-				continue
-			}
+		if need > room || b.Flags&txRequests != 0 && !q.offload(b, &hdr) {
+			q.drop(b)
+			continue
 		}
-		if !q.send(b, &hdr, &bytes) {
-			break
+		if q.staged.full(need) {
+			q.flush()
 		}
+		q.stage(b, &hdr)
+		room -= need
 		sent++
+		bytes += uint64(b.PacketLen())
 	}
+	q.flush()
 	q.finish(sent, bytes)
-	return sent
+	return taken
 }
 
-// send puts one packet into the ring, its header in the headroom or, where
-// that is too short, in a descriptor of its own. It reports false, with
-// nothing changed, when the ring has no room now; a packet that never fits
-// is dropped.
-func (q *TxQueue) send(b *mbuf.Buf, hdr *virtio.NetHeader, bytes *uint64) bool {
-	need := b.Segments()
+// descriptors is what b takes: one for each segment, and one more for the
+// header when there is no room for it in front of the data.
+func (q *TxQueue) descriptors(b *mbuf.Buf) int {
+	inFront := q.hdrLen
+	if b.Flags&mbuf.TxVLAN != 0 {
+		inFront += vlanTagLen
+	}
+	if b.Headroom() < inFront {
+		return b.Segments() + 1
+	}
+	return b.Segments()
+}
+
+// txStage holds packets on their way into the ring: as many as one call takes.
+type txStage struct {
+	pkts    []*mbuf.Buf
+	lengths []uint16       // descriptors of each
+	segs    []ring.Segment // of all
+}
+
+func newTxStage() txStage {
+	return txStage{
+		pkts:    make([]*mbuf.Buf, 0, burstSize),
+		lengths: make([]uint16, 0, burstSize),
+		segs:    make([]ring.Segment, 0, maxSegments),
+	}
+}
+
+// full reports whether a packet of that many descriptors has no place.
+func (s *txStage) full(descriptors int) bool {
+	return len(s.pkts) == cap(s.pkts) || len(s.segs)+descriptors > cap(s.segs)
+}
+
+// stage puts b's segments and its header where flush finds them.
+func (q *TxQueue) stage(b *mbuf.Buf, hdr *virtio.NetHeader) {
 	place := b.Head(q.hdrLen)
 	if place == nil {
-		need++
-	}
-	if need > len(q.segments) {
-		q.drop(b)
-		return true
-	}
-	if q.ring.Free() < need {
-		return false
-	}
-	segs := q.segments[:0]
-	if place == nil {
-		slot := int(q.ring.NextHead()) * headerStride
-		place = q.headers.Bytes[slot : slot+q.hdrLen]
-		segs = append(segs, ring.Segment{Addr: q.headers.IOVA + uint64(slot), Len: uint32(q.hdrLen)})
-		segs = append(segs, ring.Segment{Addr: b.IOVA(), Len: uint32(b.Len())})
-	} else {
-		segs = append(segs, ring.Segment{Addr: b.IOVA() - uint64(q.hdrLen), Len: uint32(b.Len() + q.hdrLen)})
+		q.stageApart(b, hdr)
+		return
 	}
 	putHeader(place, hdr)
-	for s := b.Next(); s != nil; s = s.Next() {
-		segs = append(segs, ring.Segment{Addr: s.IOVA(), Len: uint32(s.Len())})
-	}
-	q.bufs[q.ring.AddChain(segs)] = b
-	*bytes += uint64(b.PacketLen())
-	return true
+	s := &q.staged
+	s.segs = append(s.segs, ring.Segment{Addr: b.IOVA() - uint64(q.hdrLen), Len: uint32(b.Len() + q.hdrLen)})
+	q.stageRest(b, 1)
 }
 
-// headerStride is the space in bytes for one header in TxQueue.headers.
-const headerStride = 32
+// stageApart stages a packet whose header has a descriptor of its own, in the
+// memory that belongs to the chain's head. The head must be the next one, so
+// what waits in front goes first.
+func (q *TxQueue) stageApart(b *mbuf.Buf, hdr *virtio.NetHeader) {
+	q.flush()
+	slot := int(q.ring.NextHead()) * headerStride
+	putHeader(q.headers.Bytes[slot:slot+q.hdrLen], hdr)
+	s := &q.staged
+	s.segs = append(s.segs,
+		ring.Segment{Addr: q.headers.IOVA + uint64(slot), Len: uint32(q.hdrLen)},
+		ring.Segment{Addr: b.IOVA(), Len: uint32(b.Len())})
+	q.stageRest(b, 2)
+	q.flush()
+}
+
+// stageRest stages the segments behind the first, for which done descriptors
+// are staged.
+func (q *TxQueue) stageRest(b *mbuf.Buf, done int) {
+	s := &q.staged
+	for next := b.Next(); next != nil; next = next.Next() {
+		s.segs = append(s.segs, ring.Segment{Addr: next.IOVA(), Len: uint32(next.Len())})
+		done++
+	}
+	s.lengths = append(s.lengths, uint16(done))
+	s.pkts = append(s.pkts, b)
+}
+
+// flush moves what is staged into the ring.
+func (q *TxQueue) flush() {
+	s := &q.staged
+	if len(s.pkts) == 0 {
+		return
+	}
+	q.ring.AddChains(s.segs, s.lengths, q.heads[:])
+	for i, b := range s.pkts {
+		q.bufs[q.heads[i]] = b
+	}
+	s.pkts, s.lengths, s.segs = s.pkts[:0], s.lengths[:0], s.segs[:0]
+}
 
 // putHeader writes the header, or nothing when the header asks for nothing
 // and that is what stands there.

@@ -18,18 +18,20 @@ type txBurst func(q *TxQueue, pkts []*mbuf.Buf) int
 // TxQueue is the transmit side of one queue pair. See port.TxQueue for the
 // contract.
 type TxQueue struct {
-	ring   *ring.Split
+	ring   ring.Driver
 	kicker port.Kicker
 	burst  txBurst
 	cache  *mbuf.Cache
 
 	hdrLen    int
-	limit     int             // descriptors in use at most
-	reclaimAt int             // reclaim when fewer descriptors are free
-	bufs      []*mbuf.Buf     // by the head of their chain
-	headers   mbuf.Zone       // a header for each head, for packets without headroom
-	segments  []ring.Segment  // as many as a packet may have
-	offloads  port.TxOffloads // those that Start enabled
+	limit     int         // descriptors in use at most
+	reclaimAt int         // reclaim when fewer descriptors are free
+	bufs      []*mbuf.Buf // by the head of their chain
+	headers   mbuf.Zone   // a header for each head, for packets without headroom
+	staged    txStage
+	offloads  port.TxOffloads         // those that Start enabled
+	plain     [burstSize]ring.Segment // of packets of one descriptor
+	heads     [burstSize]uint16
 	completed [burstSize]ring.Completion
 	sent      [burstSize]*mbuf.Buf
 	ringZone  mbuf.Zone
@@ -86,7 +88,7 @@ func (q *TxQueue) finish(packets int, bytes uint64) {
 	}
 	q.ring.Publish()
 	if q.ring.NeedKick() {
-		q.kicker.Kick()
+		q.kicker.Kick(q.ring.Position())
 	}
 	q.packets.Store(q.packets.Load() + uint64(packets))
 	q.bytes.Store(q.bytes.Load() + bytes)

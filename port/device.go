@@ -18,12 +18,18 @@ type QueueSetup struct {
 	Desc  mbuf.Zone
 	Avail mbuf.Zone
 	Used  mbuf.Zone
+	// Interrupt asks for interrupts of this queue; see the transport's
+	// QueueEvent.
+	Interrupt bool
 	// Base is the index of the first available entry that the device shall
 	// look at; 0 for a fresh ring.
 	Base uint16
 }
 
-// Kicker tells the device that a virtqueue has new entries (section 2.9).
+// Kicker tells the device that a virtqueue has new entries (section 2.9). The
+// position is where the next one will be made available, as NOTIFICATION_DATA
+// puts it: the available index, or the offset in a packed virtqueue with the
+// wrap counter in bit 15.
 type Kicker interface {
-	Kick()
+	Kick(position uint16)
 }

@@ -1,133 +1,137 @@
 package ring
 
-import (
-	"fmt"
-	"iter"
-)
+import "fmt"
 
 // Split is the driver's side of a split virtqueue (virtio 1.2, section 2.7).
-// One goroutine owns it.
-//
-// Descriptors are handed out first in, first out. A device that uses them in
-// order therefore finds descriptor n in entry n of the available ring each
-// time round, and that ring is never written again; a device that completes
-// out of order costs a write, not correctness.
 type Split struct {
+	chains
 	areas splitAreas
-	mask  uint16
+	mask  int
+	limit int // descriptors in use at most
 
 	// The available ring: next is where the next chain goes, its entries up
-	// to the published index are the device's.
-	next  uint16
-	flags uint16
+	// to shown are the device's, those up to kicked it was asked about.
+	next, kicked uint16
+	flags        uint16
 
 	// The used ring: entries up to seen are known to be written, those below
 	// taken were harvested.
-	seen  uint16
-	taken uint16
+	seen, taken uint16
 
-	// free is a queue of descriptors that nobody uses: freeGet to freePut.
-	free             []uint16
-	freeGet, freePut uint16
-
-	// What the driver knows of each chain by its head, in private memory: the
-	// number of descriptors, 0 when the device does not own it, and how they
-	// hang together.
-	length []uint16
-	link   []uint16
-
-	err error
+	link     []uint16 // by descriptor of a chain, the next one
+	opts     Options
+	batch    batch
+	indirect indirectTables
 }
 
 // NewSplit makes the driver's side of a virtqueue over the three areas, which
 // are zeroed and have the lengths and the alignment of NewSplitLayout(size).
 // At most limit descriptors, 1 to size, are ever outstanding.
-func NewSplit(size, limit int, desc, avail, used []byte) (*Split, error) {
+func NewSplit(size, limit int, desc, avail, used []byte, opts Options) (*Split, error) {
 	l, err := NewSplitLayout(size)
 	if err != nil {
 		return nil, err
 	}
-	if limit < 1 || limit > size {
-		return nil, fmt.Errorf("ring: %d of %d descriptors to use: must be 1 to %d", limit, size, size)
+	if err := checkLimit(size, limit); err != nil {
+		return nil, err
 	}
 	if len(desc) < l.DescLen() || len(avail) < l.AvailLen || len(used) < l.UsedLen {
 		return nil, fmt.Errorf("ring: areas of %d, %d and %d bytes are too short for %d descriptors", len(desc), len(avail), len(used), size)
 	}
 	r := &Split{
-		areas:   viewSplit(l, desc, avail, used),
-		mask:    uint16(size - 1),
-		flags:   AvailNoInterrupt,
-		free:    make([]uint16, size),
-		freePut: uint16(limit),
-		length:  make([]uint16, size),
-		link:    make([]uint16, size),
+		chains: newChains(size, limit),
+		areas:  viewSplit(l, desc, avail, used),
+		mask:   size - 1,
+		limit:  limit,
+		link:   make([]uint16, size),
+		opts:   opts,
 	}
-	for i := range limit {
-		r.free[i] = uint16(i)
+	if r.indirect, err = newIndirectTables(size, opts); err != nil {
+		return nil, err
 	}
-	r.Publish()
+	if opts.InOrder {
+		r.batch.posted = make([]uint32, size)
+	}
+	r.Disarm()
 	return r, nil
 }
 
+func checkLimit(size, limit int) error {
+	if limit < 1 || limit > size {
+		return fmt.Errorf("ring: %d of %d descriptors to use: must be 1 to %d", limit, size, size)
+	}
+	return nil
+}
+
 // Free is the number of descriptors that can be added now.
-func (r *Split) Free() int { return int(r.freePut - r.freeGet) }
+func (r *Split) Free() int { return r.spare }
 
-// Err is nil, or the rule that the device broke; it is a *RuleError.
-func (r *Split) Err() error { return r.err }
+// Cost is the number of descriptors that a chain of n segments takes.
+func (r *Split) Cost(n int) int { return r.indirect.cost(n) }
 
-// Add gives the device one buffer: a chain of a single descriptor with the
-// given flags (DescWrite or 0). It returns the chain's head, by which the
-// completion will name it. The caller made sure that Free is not 0. The device
-// sees the buffer after Publish.
-func (r *Split) Add(addr uint64, length uint32, flags uint16) (head uint16) {
-	head = r.takeFree()
-	r.areas.desc[head] = Desc{Addr: addr, Len: length, Flags: flags}
-	r.offer(head, 1)
+// AddEach gives the device one buffer for each of segs; see Driver.
+func (r *Split) AddEach(segs []Segment, flags uint16, heads []uint16) {
+	heads = heads[:len(segs)]
+	desc, avail, spare, length := r.areas.desc, r.areas.avail, r.heads, r.length
+	mask, get, next := r.mask, r.get, int(r.next)
+	for i := range segs {
+		head := spare[get&mask]
+		get++
+		desc[head] = Desc{Addr: segs[i].Addr, Len: segs[i].Len, Flags: flags}
+		length[head] = 1
+		// An entry is written only when it changes, which spares the device
+		// a cache miss.
+		if slot := &avail[next&mask]; *slot != head {
+			*slot = head
+		}
+		next++
+		heads[i] = head
+	}
+	r.get, r.next = get&mask, uint16(next)
+	r.spare -= len(segs)
+	if r.opts.InOrder {
+		for i, head := range heads {
+			r.batch.posted[head] = segs[i].Len
+		}
+	}
+}
+
+// AddChains gives the device buffers of several pieces; see Driver.
+func (r *Split) AddChains(segs []Segment, lengths []uint16, heads []uint16) {
+	for i, n := range lengths {
+		heads[i] = r.addChain(segs[:n])
+		segs = segs[n:]
+	}
+}
+
+func (r *Split) addChain(segs []Segment) (head uint16) {
+	head = r.takeHead()
+	if r.Cost(len(segs)) < len(segs) {
+		r.areas.desc[head] = r.indirect.split(head, segs)
+		r.length[head] = 1
+	} else {
+		r.writeChain(head, segs)
+		r.length[head] = uint16(len(segs))
+	}
+	if slot := &r.areas.avail[int(r.next)&r.mask]; *slot != head {
+		*slot = head
+	}
+	r.next++
 	return head
 }
 
-// NextHead is the head that the next Add or AddChain will return, for a caller
-// that keeps memory by head and must fill it first. Free is not 0.
-func (r *Split) NextHead() uint16 { return r.free[r.freeGet&r.mask] }
-
-// Segment is one piece of a chain.
-type Segment struct {
-	Addr uint64
-	Len  uint32
-}
-
-// AddChain gives the device one buffer of several pieces that it reads. The
-// caller made sure that Free is at least len(segs), which is at least 1.
-func (r *Split) AddChain(segs []Segment) (head uint16) {
-	head = r.takeFree()
+// writeChain writes the descriptors of a chain into the ring.
+func (r *Split) writeChain(head uint16, segs []Segment) {
 	id := head
 	for i, s := range segs {
 		d := Desc{Addr: s.Addr, Len: s.Len}
 		if i < len(segs)-1 {
-			d.Flags, d.Next = DescNext, r.takeFree()
+			d.Flags, d.Next = DescNext, r.takeHead()
 			r.link[id] = d.Next
 		}
 		r.areas.desc[id] = d
 		id = d.Next
 	}
-	r.offer(head, uint16(len(segs)))
-	return head
-}
-
-func (r *Split) takeFree() uint16 {
-	id := r.free[r.freeGet&r.mask]
-	r.freeGet++
-	return id
-}
-
-// offer puts the chain into the available ring. The entry is written only
-// when it changes, which spares the device a cache miss.
-func (r *Split) offer(head, length uint16) {
-	r.length[head] = length
-	if slot := &r.areas.avail[r.next&r.mask]; *slot != head {
-		*slot = head
-	}
-	r.next++
 }
 
 // Publish shows the device all that was added. It orders everything written
@@ -136,103 +140,118 @@ func (r *Split) Publish() {
 	r.areas.availWord.Store(uint32(r.next)<<16 | uint32(r.flags))
 }
 
-// NeedKick reports whether the device wants to be notified of what was
-// published (section 2.7.10). It looks at the used index on the way.
+// NeedKick reports whether the device wants to be notified. It looks at the
+// used index on the way.
 func (r *Split) NeedKick() bool {
+	old := r.kicked
+	r.kicked = r.next
 	w := r.areas.usedWord.Load()
 	r.seen = uint16(w >> 16)
+	if r.opts.EventIdx {
+		return needEvent(uint16(r.areas.availEvent.Load()), r.next, old)
+	}
 	return uint16(w)&UsedNoNotify == 0
 }
 
-// Completion is a chain that the device has used.
-type Completion struct {
-	Head uint16
-	Len  uint32 // bytes that the device says it wrote
-}
+// Position is the available index.
+func (r *Split) Position() uint16 { return r.next }
 
-// Pending is the number of completions that are ready. It looks at the shared
-// index only when none was known before.
-func (r *Split) Pending() int {
-	if r.seen == r.taken {
+// pending is the number of completions that are ready. It looks at the shared
+// index only when fewer than want are known.
+func (r *Split) pending(want int) int {
+	if int(r.seen-r.taken) < want {
 		r.seen = uint16(r.areas.usedWord.Load() >> 16)
 	}
 	return int(r.seen - r.taken)
 }
 
-// Harvest takes up to len(dst) completions, checks them and returns how many
-// there are; their descriptors are free again. After a broken rule it returns
-// those before it, and 0 from then on.
+// Harvest takes completions; see Driver.
 func (r *Split) Harvest(dst []Completion) int {
-	n := r.Pending()
+	n := r.pending(len(dst))
 	if n == 0 || r.err != nil {
 		return 0
 	}
-	if n > int(r.mask)+1-r.Free() {
+	if n > r.limit-r.Free() {
 		r.Fail("used index", "it moved past everything that was made available", uint64(r.seen))
 		return 0
 	}
-	n = min(n, len(dst))
-	for i := range dst[:n] {
-		e := &r.areas.used[r.taken&r.mask]
-		id, length := e.ID, e.Len
-		if id > uint32(r.mask) {
-			r.Fail("used id", "it is not a descriptor of this queue", uint64(id))
-			return i
+	dst = dst[:min(n, len(dst))]
+	if r.opts.InOrder {
+		return r.harvestInOrder(dst)
+	}
+	used, length, spare := r.areas.used, r.length, r.heads
+	mask, taken, put := r.mask, int(r.taken), r.put
+	for i := range dst {
+		e := &used[taken&mask]
+		id, written := e.ID, e.Len
+		if id < uint32(len(length)) && length[id] == 1 {
+			length[id] = 0
+			spare[put&mask] = uint16(id)
+			put++
+			r.spare++
+		} else {
+			r.taken, r.put = uint16(taken), put&mask
+			if !r.owned(id) {
+				return i
+			}
+			r.release(uint16(id))
+			put = r.put
 		}
-		head := uint16(id)
-		if r.length[head] == 0 {
-			r.Fail("used id", "the device does not own that chain", uint64(id))
-			return i
+		taken++
+		dst[i] = Completion{Head: uint16(id), Len: written}
+	}
+	r.taken, r.put = uint16(taken), put&mask
+	return len(dst)
+}
+
+// harvestInOrder is Harvest for a device that may report a batch by its last
+// buffer. The used index counts the buffers of the batch all the same.
+func (r *Split) harvestInOrder(dst []Completion) int {
+	for i := range dst {
+		if !r.batch.open {
+			e := &r.areas.used[int(r.taken)&r.mask]
+			id, written := e.ID, e.Len
+			if !r.owned(id) {
+				return i
+			}
+			r.batch.begin(uint16(id), written)
 		}
+		head := r.batch.oldest
+		dst[i] = r.batch.next(around(int(head)+int(r.length[head]), r.limit))
 		r.release(head)
 		r.taken++
-		dst[i] = Completion{Head: head, Len: length}
 	}
-	return n
+	return len(dst)
 }
 
 // release puts a chain's descriptors at the end of the free queue.
 func (r *Split) release(head uint16) {
 	n := r.length[head]
 	r.length[head] = 0
-	for id := head; ; id = r.link[id] {
-		r.free[r.freePut&r.mask] = id
-		r.freePut++
-		if n--; n == 0 {
-			return
-		}
+	for id := head; n > 0; id, n = r.link[id], n-1 {
+		r.putHead(id)
 	}
 }
 
-// Outstanding goes through the heads of the chains that the device owns. It is
-// for the end of a ring's life: the chains stay marked as the device's.
-func (r *Split) Outstanding() iter.Seq[uint16] {
-	return func(yield func(uint16) bool) {
-		for head, n := range r.length {
-			if n != 0 && !yield(uint16(head)) {
-				return
-			}
-		}
+// Arm asks the device for an interrupt; see Driver.
+func (r *Split) Arm() bool {
+	r.flags = 0
+	if r.opts.EventIdx {
+		r.areas.setUsedEvent(r.taken)
 	}
+	// The store of the available word is the fence between asking and
+	// looking.
+	r.Publish()
+	return r.pending(1) == 0
 }
 
-// Fail makes the ring unusable because of a rule that only its owner can
-// check; the first broken rule is kept.
-func (r *Split) Fail(field, rule string, got uint64) {
-	if r.err != nil {
-		return
+// Disarm tells the device that no interrupts are wanted. Under EVENT_IDX there
+// is no way to say never: the event is put as far away as it can be.
+func (r *Split) Disarm() {
+	if r.opts.EventIdx {
+		r.areas.setUsedEvent(r.taken - 1)
+	} else {
+		r.flags = AvailNoInterrupt
 	}
-	r.err = &RuleError{Field: field, Rule: rule, Got: got}
-}
-
-// RuleError says which rule of the specification the other side of a ring
-// broke. The ring is unusable until its device was reset.
-type RuleError struct {
-	Field string // the shared field
-	Rule  string // what is wrong with it
-	Got   uint64 // its value
-}
-
-func (e *RuleError) Error() string {
-	return fmt.Sprintf("%s %d from the other side of the virtqueue: %s", e.Field, e.Got, e.Rule)
+	r.Publish()
 }

@@ -15,7 +15,7 @@ func newTestSplit(t interface{ Fatal(...any) }, size, limit int) (*Split, SplitL
 	}
 	// Go aligns a large allocation to a page.
 	mem := make([]byte, max(l.Total, 1<<16))
-	r, err := NewSplit(size, limit, mem[:l.DescLen()], mem[l.AvailOff:l.AvailOff+l.AvailLen], mem[l.UsedOff:l.UsedOff+l.UsedLen])
+	r, err := NewSplit(size, limit, mem[:l.DescLen()], mem[l.AvailOff:l.AvailOff+l.AvailLen], mem[l.UsedOff:l.UsedOff+l.UsedLen], Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,19 +52,20 @@ func TestNewSplitChecksItsArguments(t *testing.T) {
 	mem := make([]byte, 1<<16)
 	desc, avail, used := mem[:l.DescLen()], mem[l.AvailOff:l.AvailOff+l.AvailLen], mem[l.UsedOff:l.UsedOff+l.UsedLen]
 	for _, limit := range []int{0, 9} {
-		if _, err := NewSplit(8, limit, desc, avail, used); err == nil {
+		if _, err := NewSplit(8, limit, desc, avail, used, Options{}); err == nil {
 			t.Errorf("limit %d of 8 was accepted", limit)
 		}
 	}
-	if _, err := NewSplit(8, 8, desc[1:], avail, used); err == nil {
+	if _, err := NewSplit(8, 8, desc[1:], avail, used, Options{}); err == nil {
 		t.Error("a short descriptor area was accepted")
 	}
 }
 
 func TestAddWritesWhatTheDeviceReads(t *testing.T) {
 	r, l, mem := newTestSplit(t, 8, 8)
-	r.Add(0x1122334455667788, 0x99aabbcc, DescWrite)
-	r.AddChain([]Segment{{0x1000, 12}, {0x2000, 60}})
+	var heads [5]uint16
+	r.AddEach([]Segment{{0x1122334455667788, 0x99aabbcc}}, DescWrite, heads[:])
+	r.AddChains([]Segment{{0x1000, 12}, {0x2000, 60}}, []uint16{2}, heads[1:])
 	if word := binary.LittleEndian.Uint32(mem[l.AvailOff:]); word>>16 != 0 {
 		t.Error("buffers are visible before Publish")
 	}
@@ -110,12 +111,13 @@ func TestSplitAgainstAModel(t *testing.T) {
 					return
 				}
 				next := int(r.NextHead())
-				var head int
+				var heads [1]uint16
 				if n == 1 {
-					head = int(r.Add(uint64(added), 1, 0))
+					r.AddEach([]Segment{{uint64(added), 1}}, 0, heads[:])
 				} else {
-					head = int(r.AddChain(make([]Segment, n)))
+					r.AddChains(make([]Segment, n), []uint16{uint16(n)}, heads[:])
 				}
+				head := int(heads[0])
 				if head != next {
 					t.Fatalf("head %d, NextHead said %d", head, next)
 				}
@@ -173,8 +175,10 @@ func FuzzSplitUsedRing(f *testing.F) {
 	f.Fuzz(func(t *testing.T, used []byte, word uint32) {
 		r, l, mem := newTestSplit(t, 8, 8)
 		owned := map[uint16]bool{}
-		for range 5 {
-			owned[r.Add(1, 2, 0)] = true
+		var heads [5]uint16
+		r.AddEach(make([]Segment, 5), 0, heads[:])
+		for _, h := range heads {
+			owned[h] = true
 		}
 		r.Publish()
 		copy(mem[l.UsedOff+4:l.UsedOff+l.UsedLen], used)

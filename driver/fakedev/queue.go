@@ -31,7 +31,7 @@ func newQueue(d *Device, s port.QueueSetup) *Queue {
 }
 
 // Kick implements port.Kicker: it counts.
-func (q *Queue) Kick() { q.kicks.Add(1) }
+func (q *Queue) Kick(uint16) { q.kicks.Add(1) }
 
 // Kicks is how often the driver notified the device.
 func (q *Queue) Kicks() int { return int(q.kicks.Load()) }

@@ -1,0 +1,43 @@
+# make help lists the targets.
+
+export CGO_ENABLED = 0
+# Debian keeps ip and ethtool where a user's PATH need not lead.
+export PATH := $(PATH):/usr/sbin:/sbin
+
+# What runs under the race detector: everything but the lab and its programs.
+RACE = $$(go list ./... | grep -v '/scripts/')
+
+.PHONY: help build run vm test deps lint race full bench fuzz
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## build the static binary bin/vionet
+	go build -trimpath -o bin/vionet ./cmd/vionet
+
+run: build ## open the console on an embedded device; needs nothing, not even root
+	bin/vionet testpmd -- -i
+
+vm: ## open the console in a QEMU guest, on two functions bound to vfio-pci
+	@go run ./scripts/vm
+
+test: deps build lint race full ## run everything; as root, install first what it needs
+
+deps: ## install, as root, what the tests need, or say what is missing
+	@scripts/deps.sh install
+
+lint: ## check formatting, go vet and staticcheck
+	@scripts/lint.sh
+
+race: ## run the tests that need no other program under the race detector
+	@command -v gcc >/dev/null || { echo 'the race detector needs a C compiler: install gcc and libc6-dev' >&2; exit 1; }
+	CGO_ENABLED=1 go test -race -short -timeout 10m $(RACE)
+
+full: ## run all tests, skipping none
+	VIONET_FULL=1 go test -p 1 -timeout 15m ./...
+
+bench: build ## measure against DPDK and print the table of ratios
+	go run ./scripts/bench
+
+fuzz: ## run every fuzz target for FUZZTIME (20s) each
+	@scripts/fuzz.sh $(FUZZTIME)

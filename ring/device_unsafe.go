@@ -1,0 +1,9 @@
+package ring
+
+import "unsafe"
+
+// aligned reports whether b, which is not empty, starts at a multiple of n.
+func aligned(b []byte, n uintptr) bool {
+	// Only the number is looked at; no pointer is made from it.
+	return uintptr(unsafe.Pointer(unsafe.SliceData(b)))%n == 0
+}

@@ -1,0 +1,338 @@
+package ring
+
+import (
+	"fmt"
+	"sync/atomic"
+)
+
+// Flags of a packed descriptor beside those of a split one (virtio 1.2, section
+// 2.8.1).
+const (
+	packedAvail uint16 = 1 << 7
+	packedUsed  uint16 = 1 << 15
+)
+
+// Flags of the event suppression structures (section 2.8.14).
+const (
+	eventEnable  uint16 = 0
+	eventDisable uint16 = 1
+	eventDesc    uint16 = 2
+)
+
+// packedDesc is a descriptor of a packed virtqueue (section 2.8.13), as it lies
+// in memory. ID and flags are one word, since that word is what makes the
+// descriptor available or used.
+type packedDesc struct {
+	Addr uint64
+	Len  uint32
+	Word uint32 // id | flags<<16
+}
+
+// PackedLayout says where the three areas of a packed virtqueue stand within
+// one block of memory, whose start must be aligned to 64. The event structures
+// have a cache line each.
+type PackedLayout struct {
+	Size                 int
+	DriverOff, DeviceOff int
+	Total                int
+}
+
+// DescLen is the length of the descriptor area, which starts at 0.
+func (l PackedLayout) DescLen() int { return l.Size * DescSize }
+
+// EventLen is the length of an event suppression structure.
+const EventLen = 4
+
+// NewPackedLayout lays a packed virtqueue of size descriptors out. Any size
+// will do.
+func NewPackedLayout(size int) (PackedLayout, error) {
+	if size < 1 || size > MaxSize {
+		return PackedLayout{}, fmt.Errorf("ring: packed virtqueue of %d descriptors: the size must be 1 to %d", size, MaxSize)
+	}
+	const line = 64
+	l := PackedLayout{Size: size}
+	l.DriverOff = roundUp(l.DescLen(), line)
+	l.DeviceOff = l.DriverOff + line
+	l.Total = l.DeviceOff + line
+	return l, nil
+}
+
+// Packed is the driver's side of a packed virtqueue (virtio 1.2, section 2.8).
+// Heads are buffer ids.
+type Packed struct {
+	chains
+	areas packedAreas
+	size  int
+	limit int
+	free  int // descriptors
+
+	// next is where the next descriptor goes, avail the flags that make it
+	// available this time round.
+	next  int
+	avail uint16
+
+	// A burst becomes available with its first descriptor, whose word is
+	// written last: at first is the word to write there. It is -1 when nothing
+	// waits.
+	first     int
+	firstWord uint32
+	kicked    uint16 // position at the last NeedKick
+
+	// taken is where the next used descriptor will be, wrap whether it has its
+	// used bit set then.
+	taken int
+	wrap  bool
+
+	opts     Options
+	batch    batch
+	indirect indirectTables
+}
+
+// NewPacked makes the driver's side of a virtqueue over the three areas, which
+// are zeroed and have the lengths of NewPackedLayout(size); device is 4-byte
+// aligned, as driver and desc are. At most limit descriptors, 1 to size, are
+// ever outstanding.
+func NewPacked(size, limit int, desc, driver, device []byte, opts Options) (*Packed, error) {
+	l, err := NewPackedLayout(size)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkLimit(size, limit); err != nil {
+		return nil, err
+	}
+	if len(desc) < l.DescLen() || len(driver) < EventLen || len(device) < EventLen {
+		return nil, fmt.Errorf("ring: areas of %d, %d and %d bytes are too short for %d descriptors", len(desc), len(driver), len(device), size)
+	}
+	r := &Packed{
+		chains: newChains(size, limit),
+		areas:  viewPacked(l, desc, driver, device),
+		size:   size,
+		limit:  limit,
+		free:   limit,
+		avail:  packedAvail,
+		first:  -1,
+		kicked: 1 << 15, // the wrap counter starts as 1
+		wrap:   true,
+		opts:   opts,
+	}
+	if r.indirect, err = newIndirectTables(size, opts); err != nil {
+		return nil, err
+	}
+	if opts.InOrder {
+		r.batch.posted = make([]uint32, size)
+	}
+	r.Disarm()
+	return r, nil
+}
+
+// Free is the number of descriptors that can be added now.
+func (r *Packed) Free() int { return r.free }
+
+// Cost is the number of descriptors that a chain of n segments takes.
+func (r *Packed) Cost(n int) int { return r.indirect.cost(n) }
+
+// AddEach gives the device one buffer for each of segs; see Driver.
+func (r *Packed) AddEach(segs []Segment, flags uint16, heads []uint16) {
+	if len(segs) == 0 {
+		return
+	}
+	heads = heads[:len(segs)]
+	desc, length := r.areas.desc, r.length
+	for i := range segs {
+		head := r.takeHead()
+		length[head] = 1
+		r.write(&desc[r.next], segs[i], head, flags)
+		heads[i] = head
+	}
+	r.free -= len(segs)
+	if r.opts.InOrder {
+		for i, head := range heads {
+			r.batch.posted[head] = segs[i].Len
+		}
+	}
+}
+
+// write fills the descriptor at next and moves on. The first of a burst stays
+// unavailable until Publish.
+func (r *Packed) write(d *packedDesc, s Segment, id, flags uint16) {
+	d.Addr, d.Len = s.Addr, s.Len
+	word := uint32(id) | uint32(flags|r.avail)<<16
+	if r.first < 0 {
+		r.first, r.firstWord = r.next, word
+	} else {
+		d.Word = word
+	}
+	if r.next++; r.next == r.size {
+		r.next = 0
+		r.avail ^= packedAvail | packedUsed
+	}
+}
+
+// AddChains gives the device buffers of several pieces; see Driver.
+func (r *Packed) AddChains(segs []Segment, lengths []uint16, heads []uint16) {
+	for i, n := range lengths {
+		heads[i] = r.addChain(segs[:n])
+		segs = segs[n:]
+	}
+}
+
+func (r *Packed) addChain(segs []Segment) (head uint16) {
+	head = r.takeHead()
+	if r.Cost(len(segs)) < len(segs) {
+		r.write(&r.areas.desc[r.next], r.indirect.packed(head, segs), head, DescIndirect)
+		r.length[head] = 1
+	} else {
+		for i, s := range segs {
+			flags := uint16(0)
+			if i < len(segs)-1 {
+				flags = DescNext
+			}
+			r.write(&r.areas.desc[r.next], s, head, flags)
+		}
+		r.length[head] = uint16(len(segs))
+	}
+	r.free -= int(r.length[head])
+	return head
+}
+
+// Publish shows the device all that was added, by the word of the first
+// descriptor. It orders everything written before it, and is a full fence
+// before NeedKick: see the package comment.
+func (r *Packed) Publish() {
+	if r.first >= 0 {
+		atomic.StoreUint32(&r.areas.desc[r.first].Word, r.firstWord)
+		r.first = -1
+	}
+}
+
+// NeedKick reports whether the device wants to be notified.
+func (r *Packed) NeedKick() bool {
+	old := r.kicked
+	r.kicked = r.Position()
+	event := r.areas.deviceEvent.Load()
+	switch uint16(event >> 16) {
+	case eventDisable:
+		return false
+	case eventDesc:
+		return !r.opts.EventIdx || r.passed(uint16(event), r.kicked, old)
+	default:
+		return true
+	}
+}
+
+// passed reports whether the move from position old to now passes the
+// descriptor that the device names. Positions are offsets with the wrap counter
+// in bit 15; they are compared on a line where each turn of the ring adds its
+// size.
+func (r *Packed) passed(event, now, old uint16) bool {
+	turn := func(p uint16) int {
+		offset := int(p & 0x7fff)
+		if p>>15 != now>>15 {
+			return offset - r.size // of the turn before
+		}
+		return offset
+	}
+	at, from, to := turn(event), turn(old), turn(now)
+	if old == now {
+		return false
+	}
+	return at >= from && at < to
+}
+
+// Position is the offset of the next descriptor, with the wrap counter.
+func (r *Packed) Position() uint16 {
+	if r.avail == packedAvail {
+		return uint16(r.next) | 1<<15
+	}
+	return uint16(r.next)
+}
+
+// used looks at the descriptor where the next completion will be.
+func (r *Packed) used() (id uint16, written uint32, ok bool) {
+	d := &r.areas.desc[r.taken]
+	word := atomic.LoadUint32(&d.Word)
+	flags := uint16(word >> 16)
+	isUsed := flags&packedUsed != 0
+	if isUsed != (flags&packedAvail != 0) || isUsed != r.wrap {
+		return 0, 0, false
+	}
+	return uint16(word), d.Len, true
+}
+
+// Harvest takes completions; see Driver.
+func (r *Packed) Harvest(dst []Completion) int {
+	if r.err != nil {
+		return 0
+	}
+	if r.opts.InOrder {
+		return r.harvestInOrder(dst)
+	}
+	for i := range dst {
+		if r.free == r.limit {
+			return i // whatever stands there is old
+		}
+		id, written, ok := r.used()
+		if !ok || !r.owned(uint32(id)) {
+			return i
+		}
+		dst[i] = Completion{Head: id, Len: written}
+		r.release(id)
+	}
+	return len(dst)
+}
+
+// harvestInOrder is Harvest for a device that may report a batch by its last
+// buffer: it then skips the descriptors of the others.
+func (r *Packed) harvestInOrder(dst []Completion) int {
+	for i := range dst {
+		if !r.batch.open {
+			if r.free == r.limit {
+				return i
+			}
+			id, written, ok := r.used()
+			if !ok || !r.owned(uint32(id)) {
+				return i
+			}
+			r.batch.begin(id, written)
+		}
+		head := r.batch.oldest
+		dst[i] = r.batch.next(around(int(head)+1, r.limit))
+		r.release(head)
+	}
+	return len(dst)
+}
+
+// release frees a chain and moves past the place of its used descriptor.
+func (r *Packed) release(head uint16) {
+	n := int(r.length[head])
+	r.length[head] = 0
+	r.putHead(head)
+	r.free += n
+	if r.taken += n; r.taken >= r.size {
+		r.taken -= r.size
+		r.wrap = !r.wrap
+	}
+}
+
+// Arm asks the device for an interrupt; see Driver.
+func (r *Packed) Arm() bool {
+	event := uint32(eventEnable) << 16
+	if r.opts.EventIdx {
+		event = uint32(eventDesc)<<16 | uint32(r.takenPosition())
+	}
+	r.areas.driverEvent.Store(event)
+	_, _, ok := r.used()
+	return !ok || r.free == r.limit
+}
+
+// takenPosition is where the next used descriptor will be, with its wrap
+// counter.
+func (r *Packed) takenPosition() uint16 {
+	if r.wrap {
+		return uint16(r.taken) | 1<<15
+	}
+	return uint16(r.taken)
+}
+
+// Disarm tells the device that no interrupts are wanted.
+func (r *Packed) Disarm() { r.areas.driverEvent.Store(uint32(eventDisable) << 16) }

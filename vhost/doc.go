@@ -1,0 +1,22 @@
+// Package vhost speaks the vhost-user protocol: a virtio device whose two
+// halves are processes on one machine. Control messages go over a unix
+// socket, memory is shared through file descriptors that travel with them, and
+// packets never touch the socket.
+//
+// A Frontend is the driver's half, as a transport for package driver: it
+// shares its memory, sets rings up and kicks. A Backend is the device's half:
+// it maps that memory and serves the rings. A Loopback is a back end that
+// returns every frame; with a Frontend in the same process it makes a device
+// out of nothing but memory.
+//
+// The protocol is QEMU's docs/interop/vhost-user. Both halves speak it in
+// little-endian order, on the machines that Go calls little-endian.
+//
+// # Trust
+//
+// Neither half believes the other. Sizes, indices, addresses and the number of
+// file descriptors of every message are checked before anything is done;
+// every descriptor that came along with a bad message is closed. One thing is
+// left to the operating system: a front end that shortens a memory file while
+// its rings run makes the back end's process die of SIGBUS.
+package vhost

@@ -1,0 +1,53 @@
+package vhost
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// eventfd is a counter in the kernel that one half rings and the other waits
+// for. The zero value is not usable: see newEventfd.
+type eventfd struct {
+	fd  atomic.Int32 // -1: closed
+	one [8]byte      // what Kick writes: the number 1, little-endian
+}
+
+func newEventfd() (*eventfd, error) {
+	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		return nil, fmt.Errorf("eventfd: %w: raise the limit of open files (ulimit -n)", err)
+	}
+	return adoptEventfd(fd), nil
+}
+
+// adoptEventfd makes an eventfd of a descriptor, which belongs to it from then
+// on.
+func adoptEventfd(fd int) *eventfd {
+	e := &eventfd{one: [8]byte{1}}
+	e.fd.Store(int32(fd))
+	return e
+}
+
+// Kick implements port.Kicker; a back end finds the position in the ring.
+func (e *eventfd) Kick(uint16) { e.signal() }
+
+// signal adds 1 to the counter, which wakes the half that waits for it. It
+// never waits itself: a counter that is full has been noticed.
+func (e *eventfd) signal() {
+	if fd := e.fd.Load(); fd >= 0 {
+		unix.Write(int(fd), e.one[:])
+	}
+}
+
+// close gives the descriptor back. A second call, and one on nil, does
+// nothing.
+func (e *eventfd) close() {
+	if e == nil {
+		return
+	}
+	if fd := e.fd.Swap(-1); fd >= 0 {
+		unix.Close(int(fd))
+	}
+}

@@ -1,0 +1,112 @@
+package vhost
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Messages as they go over the wire.
+var wire = []struct {
+	name string
+	m    message
+	hex  string
+}{
+	{"get features", message{request: getFeatures, flags: flagVersion}, "010000000100000000000000"},
+	{"its answer", message{request: getFeatures, flags: flagVersion | flagReply, u64: 0x0d7c66ffcb},
+		"010000000500000008000000" + "cbff667c0d000000"},
+	{"status, to be acknowledged", message{request: setStatus, flags: flagVersion | flagNeedReply, u64: 0x0b},
+		"270000000900000008000000" + "0b00000000000000"},
+	{"enable", message{request: setVringEnable, flags: flagVersion, state: vringState{1, 1}},
+		"120000000100000008000000" + "0100000001000000"},
+	{"base, answered", message{request: getVringBase, flags: flagVersion | flagReply, state: vringState{2, 0x1234}},
+		"0b0000000500000008000000" + "0200000034120000"},
+	{"addresses", message{request: setVringAddr, flags: flagVersion, addr: vringAddr{1, 0, 0x1000, 0x3000, 0x2000, 0}},
+		"090000000100000028000000" + "0100000000000000" + "0010000000000000" + "0030000000000000" + "0020000000000000" + "0000000000000000"},
+	{"memory", message{request: setMemTable, flags: flagVersion | flagNeedReply, table: []memRegion{{0x1180200000, 0x8000000, 0x1180200000, 0x40}}},
+		"050000000900000028000000" + "0100000000000000" + "0000208011000000" + "0000000800000000" + "0000208011000000" + "4000000000000000"},
+	{"no memory", message{request: setMemTable, flags: flagVersion}, "050000000100000008000000" + "0000000000000000"},
+}
+
+// decode reads a whole message from b.
+func decode(b []byte) (message, error) {
+	h, err := decodeHeader([headerSize]byte(b))
+	if err != nil {
+		return message{}, err
+	}
+	return decodeBody(h, b[headerSize:])
+}
+
+func TestMessages(t *testing.T) {
+	for _, tt := range wire {
+		want, _ := hex.DecodeString(tt.hex)
+		if diff := cmp.Diff(want, tt.m.encode()); diff != "" {
+			t.Errorf("%s: encode (-want +got):\n%s", tt.name, diff)
+		}
+		got, err := decode(want)
+		if err != nil {
+			t.Errorf("%s: decode: %v", tt.name, err)
+		}
+		if diff := cmp.Diff(tt.m, got, cmp.AllowUnexported(message{}, vringState{}, vringAddr{}, memRegion{})); diff != "" {
+			t.Errorf("%s: decode (-want +got):\n%s", tt.name, diff)
+		}
+	}
+}
+
+func TestB28BadMessages(t *testing.T) {
+	tests := []struct{ name, hex string }{
+		{"version 0", "010000000000000000000000"},
+		{"version 2", "010000000200000000000000"},
+		{"size 2^32-1", "0100000001000000ffffffff"},
+		{"size over the limit", "630000000100000001100000"},
+		{"a body where none belongs", "010000000100000008000000" + "0000000000000000"},
+		{"number of 7 bytes", "020000000100000007000000" + "00000000000000"},
+		{"state of 4 bytes", "080000000100000004000000" + "00000000"},
+		{"addresses of 8 bytes", "090000000100000008000000" + "0000000000000000"},
+		{"table without a count", "050000000100000004000000" + "00000000"},
+		{"table shorter than its count", "050000000100000008000000" + "0100000000000000"},
+		{"9 regions", "050000000100000008000000" + "0900000000000000"},
+		{"2^32-1 regions", "050000000100000008000000" + "ffffffff00000000"},
+		{"empty answer", "010000000500000000000000"},
+	}
+	for _, tt := range tests {
+		b, err := hex.DecodeString(tt.hex)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m, err := decode(b); err == nil {
+			t.Errorf("%s: decoded to %+v", tt.name, m)
+		}
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	for _, tt := range wire {
+		b, _ := hex.DecodeString(tt.hex)
+		f.Add(b)
+	}
+	f.Add(append([]byte{99, 0, 0, 0, 1, 0, 0, 0, 4, 0, 0, 0}, "what"...))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) < headerSize {
+			return
+		}
+		h, err := decodeHeader([headerSize]byte(b))
+		if err != nil || int(h.size) != len(b)-headerSize {
+			return
+		}
+		m, err := decodeBody(h, b[headerSize:])
+		if err != nil || m.body() == payloadUnknown {
+			return
+		}
+		again := m.encode()
+		if m.request == setMemTable && !m.isReply() {
+			binary.LittleEndian.PutUint32(b[headerSize+4:], 0) // padding
+		}
+		if !bytes.Equal(b, again) {
+			t.Errorf("encode after decode: %x\nfrom                %x", again, b)
+		}
+	})
+}

@@ -1,0 +1,8 @@
+package vhost_test
+
+import (
+	"vionet/driver"
+	"vionet/vhost"
+)
+
+var _ driver.Transport = (*vhost.Frontend)(nil)
