@@ -82,8 +82,7 @@ func TestBurstsDoNotAllocate(t *testing.T) {
 			if s := r.port.Stats(); s.RxPackets+s.RxErrors == 0 {
 				t.Error("nothing was received")
 			}
-			r.tx().UseCache(r.pool.NewCache(0))
-			r.rx().UseCache(r.pool.NewCache(0))
+			cache.Flush()
 		})
 	}
 }

@@ -38,7 +38,7 @@ func BenchmarkTx(b *testing.B) {
 				q.Publish()
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/32, "ns/packet")
-			r.tx().UseCache(r.pool.NewCache(0))
+			cache.Flush()
 		})
 	}
 }
@@ -76,7 +76,7 @@ func BenchmarkRx(b *testing.B) {
 				cache.Put(pkts)
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/32, "ns/packet")
-			r.rx().UseCache(r.pool.NewCache(0))
+			cache.Flush()
 		})
 	}
 }

@@ -40,7 +40,7 @@ func (d *Device) newRxQueue(i int, burst rxBurst) (*RxQueue, error) {
 	q := &RxQueue{
 		ring: v.ring, kicker: v.kicker, ringZone: v.zone, limit: v.limit,
 		burst:    burst,
-		cache:    d.cfg.Pool.NewCache(0),
+		own:      d.cfg.Pool.NewCache(0),
 		portID:   uint16(d.opts.ID),
 		hdrLen:   hdrLen,
 		room:     d.cfg.Pool.BufSize() - mbuf.Headroom + hdrLen,
@@ -49,6 +49,7 @@ func (d *Device) newRxQueue(i int, burst rxBurst) (*RxQueue, error) {
 		bufs:     make([]*mbuf.Buf, v.size),
 		onBroken: d.onBroken("receive", i),
 	}
+	q.cache = q.own
 	q.refill()
 	q.refillAt = max(1, v.limit/8)
 	return q, nil
@@ -64,10 +65,10 @@ func (d *Device) newTxQueue(i int, burst txBurst) (*TxQueue, error) {
 		d.mem.Free(v.zone)
 		return nil, err
 	}
-	return &TxQueue{
+	q := &TxQueue{
 		ring: v.ring, kicker: v.kicker, ringZone: v.zone, limit: v.limit,
 		burst:     burst,
-		cache:     d.cfg.Pool.NewCache(0),
+		own:       d.cfg.Pool.NewCache(0),
 		hdrLen:    virtio.HeaderSize(d.accepted),
 		reclaimAt: v.limit / 4,
 		bufs:      make([]*mbuf.Buf, v.size),
@@ -75,7 +76,9 @@ func (d *Device) newTxQueue(i int, burst txBurst) (*TxQueue, error) {
 		staged:    newTxStage(),
 		offloads:  d.cfg.TxOffloads,
 		onBroken:  d.onBroken("transmit", i),
-	}, nil
+	}
+	q.cache = q.own
+	return q, nil
 }
 
 // virtqueue is a ring that the device knows.

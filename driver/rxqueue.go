@@ -21,7 +21,8 @@ type RxQueue struct {
 	ring   ring.Driver
 	kicker port.Kicker
 	burst  rxBurst
-	cache  *mbuf.Cache
+	cache  *mbuf.Cache // where buffers come from: own, or that of UseCache
+	own    *mbuf.Cache
 
 	portID   uint16
 	hdrLen   int
@@ -50,7 +51,7 @@ func (q *RxQueue) Burst(pkts []*mbuf.Buf) int { return q.burst(q, pkts) }
 
 // UseCache makes the queue take its buffers through c.
 func (q *RxQueue) UseCache(c *mbuf.Cache) {
-	q.cache.Flush()
+	q.own.Flush()
 	q.cache = c
 }
 
@@ -134,8 +135,10 @@ func (q *RxQueue) count(packets int, bytes uint64) {
 }
 
 // release frees the buffers that the device held, and a packet that had not
-// arrived whole. The device was reset before.
+// arrived whole. The device was reset before. A cache of UseCache may be
+// somebody else's by now.
 func (q *RxQueue) release() {
+	q.cache = q.own
 	if q.partial.head != nil {
 		q.drop(q.partial.head)
 		q.partial = partialPacket{}

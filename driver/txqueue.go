@@ -21,7 +21,8 @@ type TxQueue struct {
 	ring   ring.Driver
 	kicker port.Kicker
 	burst  txBurst
-	cache  *mbuf.Cache
+	cache  *mbuf.Cache // where sent packets go: own, or that of UseCache
+	own    *mbuf.Cache
 
 	hdrLen    int
 	limit     int         // descriptors in use at most
@@ -64,7 +65,7 @@ func (q *TxQueue) Reclaim() int {
 
 // UseCache makes the queue free packets into c.
 func (q *TxQueue) UseCache(c *mbuf.Cache) {
-	q.cache.Flush()
+	q.own.Flush()
 	q.cache = c
 }
 
@@ -101,8 +102,10 @@ func (q *TxQueue) drop(b *mbuf.Buf) {
 	q.errors.Store(q.errors.Load() + 1)
 }
 
-// release frees the packets that the device held. It was reset before.
+// release frees the packets that the device held. It was reset before. A cache
+// of UseCache may be somebody else's by now.
 func (q *TxQueue) release() {
+	q.cache = q.own
 	for head := range q.ring.Outstanding() {
 		q.sent[0] = q.bufs[head]
 		q.cache.Put(q.sent[:1])

@@ -1,0 +1,221 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+
+	"vionet/driver"
+	"vionet/pci"
+	"vionet/port"
+	"vionet/vhost"
+)
+
+// devices are the devices that the command line names or that are bound to
+// vfio-pci, opened.
+type devices struct {
+	log    *slog.Logger
+	ports  []port.Port
+	virtio []*driver.Device // those of ports that are driven by package driver
+	loops  []*vhost.Loopback
+}
+
+// openDevices opens PCI functions first and virtual devices next, as their
+// port numbers go. Without any there is the embedded device.
+func openDevices(eal ealOptions, log *slog.Logger) (*devices, error) {
+	d := &devices{log: log}
+	functions, err := pciDevices(eal)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range functions {
+		if err := d.openPCI(f); err != nil {
+			return nil, d.abandon(err)
+		}
+	}
+	for _, v := range eal.Vdevs {
+		if err := d.openVdev(v); err != nil {
+			return nil, d.abandon(err)
+		}
+	}
+	if len(d.ports) == 0 {
+		if err := d.openEmbedded(); err != nil {
+			return nil, d.abandon(err)
+		}
+	}
+	return d, nil
+}
+
+// pciDevices lists the functions to open: those that -a names, or all that
+// are bound to vfio-pci and not blocked.
+func pciDevices(eal ealOptions) ([]device, error) {
+	if eal.NoPCI {
+		return nil, nil
+	}
+	if len(eal.Allow) > 0 {
+		return eal.Allow, nil
+	}
+	functions, err := pci.Tree{}.Functions()
+	if err != nil {
+		return nil, fmt.Errorf("look for PCI functions: %w: give --no-pci to do without", err)
+	}
+	blocked := map[string]bool{}
+	for _, b := range eal.Block {
+		bdf, err := pci.ParseBDF(b)
+		if err != nil {
+			return nil, fmt.Errorf("block %w", err)
+		}
+		blocked[bdf] = true
+	}
+	var bound []device
+	for _, f := range functions {
+		if f.IsVirtioNet() && f.Driver == pci.DriverVFIO && !blocked[f.BDF] {
+			bound = append(bound, device{Name: f.BDF})
+		}
+	}
+	return bound, nil
+}
+
+func (d *devices) openPCI(dev device) error {
+	args, err := parseDevargs(dev)
+	if err != nil {
+		return err
+	}
+	opts, err := d.driverOptions(dev, args)
+	if err != nil {
+		return err
+	}
+	if err := refuseUnknown(dev, args, "mrg_rxbuf=, simple_tx_support="); err != nil {
+		return err
+	}
+	t, err := pci.Open(pci.Tree{}, dev.Name, pci.Options{Log: d.log})
+	if err != nil {
+		return err
+	}
+	return d.drive(t, opts)
+}
+
+func (d *devices) openVdev(dev device) error {
+	switch {
+	case strings.HasPrefix(dev.Name, "net_null"):
+		p, err := openNull(dev)
+		if err != nil {
+			return err
+		}
+		d.ports = append(d.ports, p)
+		return nil
+	case strings.HasPrefix(dev.Name, "net_virtio_user"), strings.HasPrefix(dev.Name, "virtio_user"):
+		return d.openVirtioUser(dev)
+	default:
+		return fmt.Errorf("vdev %s invalid - there are net_virtio_user and net_null", dev.Name)
+	}
+}
+
+func (d *devices) openVirtioUser(dev device) error {
+	args, err := parseDevargs(dev)
+	if err != nil {
+		return err
+	}
+	opts, err := d.driverOptions(dev, args)
+	if err != nil {
+		return err
+	}
+	path, cfg, err := vhost.ParseDevargs(dev.Name, args)
+	if err != nil {
+		return err
+	}
+	if err := refuseUnknown(dev, args, "path=, queues=, queue_size=, mac=, mrg_rxbuf=, in_order=, packed_vq=, simple_tx_support="); err != nil {
+		return err
+	}
+	cfg.Log, opts.MAC = d.log, cfg.MAC
+	t, err := vhost.Dial(path, cfg)
+	if err != nil {
+		return err
+	}
+	return d.drive(t, opts)
+}
+
+// openEmbedded starts the device that returns every frame.
+func (d *devices) openEmbedded() error {
+	d.log.Info("no device was named and none is bound to vfio-pci: using the embedded device, which returns every frame")
+	loop, err := vhost.StartLoopback(vhost.LoopbackConfig{Log: d.log})
+	if err != nil {
+		return err
+	}
+	d.loops = append(d.loops, loop)
+	t, err := loop.Dial(vhost.FrontendConfig{Log: d.log})
+	if err != nil {
+		return err
+	}
+	return d.drive(t, driver.Options{ID: len(d.ports), Logger: d.log, Devargs: "embedded"})
+}
+
+// drive opens the device behind t as the next port.
+func (d *devices) drive(t driver.Transport, opts driver.Options) error {
+	dev, err := driver.Open(t, opts)
+	if err != nil {
+		return err
+	}
+	d.ports = append(d.ports, dev)
+	d.virtio = append(d.virtio, dev)
+	return nil
+}
+
+// driverOptions takes the driver's own arguments out of args.
+func (d *devices) driverOptions(dev device, args map[string]string) (driver.Options, error) {
+	opts := driver.Options{ID: len(d.ports), Devargs: dev.Args, Logger: d.log}
+	for key, no := range map[string]*bool{"mrg_rxbuf": &opts.NoMergeable, "simple_tx_support": &opts.NoSimpleTx} {
+		value, ok := args[key]
+		if !ok {
+			continue
+		}
+		on, err := parseBit(dev.Name+" "+key, value)
+		if err != nil {
+			return opts, err
+		}
+		*no = !on
+		delete(args, key)
+	}
+	return opts, nil
+}
+
+// parseDevargs splits "key=value,…".
+func parseDevargs(dev device) (map[string]string, error) {
+	args := map[string]string{}
+	for _, item := range strings.FieldsFunc(dev.Args, func(r rune) bool { return r == ',' }) {
+		key, value, ok := strings.Cut(item, "=")
+		if _, twice := args[key]; !ok || key == "" || twice {
+			return nil, fmt.Errorf("%s %s invalid - arguments are key=value, each once", dev.Name, item)
+		}
+		args[key] = value
+	}
+	return args, nil
+}
+
+func refuseUnknown(dev device, args map[string]string, known string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	keys := slices.Sorted(maps.Keys(args))
+	return fmt.Errorf("%s %s invalid - arguments are %s", dev.Name, strings.Join(keys, ", "), known)
+}
+
+// abandon closes what was opened before err.
+func (d *devices) abandon(err error) error {
+	d.close()
+	return err
+}
+
+// close closes the ports and then what is behind them.
+func (d *devices) close() {
+	for _, p := range d.ports {
+		if err := p.Close(); err != nil {
+			d.log.Error(err.Error())
+		}
+	}
+	for _, l := range d.loops {
+		l.Close()
+	}
+}

@@ -1,0 +1,29 @@
+// Command vionet is a virtio-net poll-mode driver with its tools.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/urfave/cli/v2"
+)
+
+func main() {
+	os.Exit(run(os.Args))
+}
+
+// run is the program; it returns the exit status.
+func run(args []string) int {
+	app := &cli.App{
+		Name:     "vionet",
+		Usage:    "virtio-net devices in user space",
+		Commands: []*cli.Command{testpmdCommand(), devbindCommand()},
+		// Errors are printed here, once.
+		ExitErrHandler: func(*cli.Context, error) {},
+	}
+	if err := app.Run(args); err != nil {
+		fmt.Fprintf(os.Stderr, "vionet: %v\n", err)
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,8 @@
+// Package testpmd is a console with the command language of DPDK's testpmd.
+// It drives ports through package port alone and forwards packets between
+// them with the modes of package engine.
+//
+// Commands are entries of a table (see table.go); each family has a file of
+// its own. A Console is used by one goroutine, and starts one more for each
+// forwarding core.
+package testpmd

@@ -1,0 +1,21 @@
+package engine
+
+// MACSwap sends each packet back to where it came from.
+var MACSwap = &Engine{Name: "macswap", Forward: forwardMACSwap}
+
+func forwardMACSwap(s *Stream) int {
+	pkts := s.receive()
+	if len(pkts) == 0 {
+		return 0
+	}
+	for _, b := range pkts {
+		if frame := b.Bytes(); len(frame) >= etherLen {
+			dst := [6]byte(frame[0:6])
+			copy(frame[0:6], frame[6:12])
+			copy(frame[6:12], dst[:])
+		}
+	}
+	s.plainRequests(pkts)
+	s.send(pkts)
+	return len(pkts)
+}

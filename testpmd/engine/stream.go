@@ -1,0 +1,128 @@
+package engine
+
+import (
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"vionet/mbuf"
+	"vionet/port"
+)
+
+// MaxBurst is the largest number of packets in a burst.
+const MaxBurst = 512
+
+// StreamConfig is what a stream is made of. All of it stays as it is while
+// the stream runs.
+type StreamConfig struct {
+	RxPort, RxQueue int // numbers, for people and statistics
+	TxPort, TxQueue int
+	Rx              port.RxQueue
+	Tx              port.TxQueue
+
+	Burst   int           // packets at a time, at most MaxBurst
+	Retries int           // how often to offer again what Tx did not take
+	Delay   time.Duration // between two retries
+
+	Source, Peer [6]byte // MAC addresses of the Tx port and of who is behind it
+	// TxOffloads are those that are active on the Tx port.
+	TxOffloads port.TxOffloads
+	VLAN       uint16 // the tag to insert when TxVLANInsert is active
+
+	TxSegs   []int // segment lengths in bytes of generated packets
+	TSOSize  int   // payload bytes of a TCP segment in mode csum; 0: no TSO
+	KeepMACs bool  // mode csum leaves the MAC addresses alone
+
+	Watch *Watch // nil: nobody looks at packets
+}
+
+// Counters are what a stream did. Any goroutine may read them at any time.
+type Counters struct {
+	RxPackets, TxPackets, TxDropped atomic.Uint64
+}
+
+// Reset sets the counters to zero.
+func (c *Counters) Reset() {
+	c.RxPackets.Store(0)
+	c.TxPackets.Store(0)
+	c.TxDropped.Store(0)
+}
+
+// Stream is the way of packets from one receive queue to one transmit queue.
+// One goroutine at a time drives it; only its counters are open to others.
+type Stream struct {
+	StreamConfig
+	Counters
+
+	cache *mbuf.Cache
+	bufs  []*mbuf.Buf
+	segs  []*mbuf.Buf // further segments of generated packets
+	udp   template
+}
+
+// NewStream prepares a stream. It has no cache yet: see UseCache.
+func NewStream(cfg StreamConfig) *Stream {
+	s := &Stream{StreamConfig: cfg, bufs: make([]*mbuf.Buf, cfg.Burst)}
+	s.TxSegs = slices.Clone(cfg.TxSegs)
+	s.segs = make([]*mbuf.Buf, cfg.Burst*max(len(cfg.TxSegs)-1, 0))
+	s.udp = newTemplate(cfg)
+	if s.Watch == nil {
+		s.Watch = new(Watch)
+	}
+	return s
+}
+
+// UseCache makes c the place where the stream and its queues take buffers
+// from and give them back to. c belongs to the goroutine that drives the
+// stream.
+func (s *Stream) UseCache(c *mbuf.Cache) {
+	s.cache = c
+	s.Rx.UseCache(c)
+	s.Tx.UseCache(c)
+}
+
+// Drain throws away what waits in the receive queue, up to limit packets.
+func (s *Stream) Drain(limit int) {
+	for limit > 0 {
+		n := s.Rx.Burst(s.bufs)
+		if n == 0 {
+			return
+		}
+		s.cache.Put(s.bufs[:n])
+		limit -= n
+	}
+}
+
+// receive fills the burst from the receive queue.
+func (s *Stream) receive() []*mbuf.Buf {
+	n := s.Rx.Burst(s.bufs)
+	if n > 0 {
+		s.RxPackets.Add(uint64(n))
+		s.Watch.received(s.RxPort, s.RxQueue, s.bufs[:n])
+	}
+	return s.bufs[:n]
+}
+
+// send transmits pkts and frees those that the queue does not take.
+func (s *Stream) send(pkts []*mbuf.Buf) {
+	s.Watch.sending(s.TxPort, s.TxQueue, pkts)
+	n := s.Tx.Burst(pkts)
+	for try := 0; n < len(pkts) && try < s.Retries; try++ {
+		pause(s.Delay)
+		n += s.Tx.Burst(pkts[n:])
+	}
+	if n > 0 {
+		s.TxPackets.Add(uint64(n))
+	}
+	if n < len(pkts) {
+		s.TxDropped.Add(uint64(len(pkts) - n))
+		s.cache.Put(pkts[n:])
+	}
+}
+
+// pause waits without leaving the processor: the time is far below what a
+// sleep takes.
+func pause(d time.Duration) {
+	for begin := time.Now(); time.Since(begin) < d; {
+	}
+}

@@ -1,0 +1,248 @@
+package testpmd
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"vionet/port"
+)
+
+func showPortCommands() []*command {
+	return []*command{
+		{section: displaySection, pattern: "show port (info|stats|summary|xstats) (port_id|all)", help: "Show what the port is, or its counters.", run: (*Console).showPort},
+		{section: displaySection, pattern: "show port (port_id) path", help: "Show which burst functions the last start of the port chose, why, and what would have to change for simpler ones.", run: (*Console).showPath},
+		{section: displaySection, pattern: "clear port (stats|xstats) (port_id|all)", help: "Set the counters of the port to zero.", run: (*Console).clearPort},
+	}
+}
+
+// shownPort is portOf for commands that only show: the complaint lists the
+// ports that there are.
+func (c *Console) shownPort(a args, i int) *portState {
+	p := c.portOf(a, i)
+	if p == nil {
+		c.errorf("The valid ports array is [%s ]\n", c.portNumbers())
+	}
+	return p
+}
+
+func (c *Console) portNumbers() string {
+	var b strings.Builder
+	for _, p := range c.openPorts() {
+		fmt.Fprintf(&b, " %d", p.id)
+	}
+	return b.String()
+}
+
+func (c *Console) showPort(a args) {
+	if a[2] == "summary" {
+		c.printf("Number of available ports: %d\n%-4s %-17s %-12s %-14s %-8s %s\n", len(c.openPorts()), "Port", "MAC Address", "Name", "Driver", "Status", "Link")
+	}
+	list := c.openPorts()
+	if a[3] != "all" {
+		p := c.shownPort(a, 3)
+		if p == nil {
+			return
+		}
+		list = []*portState{p}
+	}
+	show := map[string]func(*portState){"info": c.showInfo, "stats": c.showStats, "summary": c.showSummary, "xstats": c.showXstats}[a[2]]
+	for _, p := range list {
+		show(p)
+	}
+}
+
+func (c *Console) showSummary(p *portState) {
+	info, link := p.Info(), p.Link()
+	c.printf("%-4d %s %-12s %-14s %-8s %s\n", p.id, formatMAC(info.MAC), info.Name, info.Driver, upDown(link), speedText(link.Speed))
+}
+
+// infoText is the block of "show port info" with one verb a value.
+const infoText = `
+********************* Infos for port %-2d *********************
+MAC address: %s
+Device name: %s
+Driver name: %s
+Firmware-version: not available
+Devargs: %s
+Connect to socket: 0
+memory allocation on the socket: 0
+Link status: %s
+Link speed: %s
+Link duplex: %s
+Autoneg status: On
+MTU: %d
+Promiscuous mode: %s
+Allmulticast mode: disabled
+Maximum number of MAC addresses: %d
+Maximum number of MAC addresses of hash filtering: 0
+VLAN offload: 
+  strip %s, filter %s, extend %s, qinq strip off
+No RSS offload flow type is supported.
+Minimum size of RX buffer: %d
+Maximum configurable length of RX packet: %d
+Maximum configurable size of LRO aggregated packet: 0
+Current number of RX queues: %d
+Max possible RX queues: %d
+Max possible number of RXDs per queue: %d
+Min possible number of RXDs per queue: %d
+RXDs number alignment: 1
+Current number of TX queues: %d
+Max possible TX queues: %d
+Max possible number of TXDs per queue: %d
+Min possible number of TXDs per queue: %d
+TXDs number alignment: 1
+Max segment number per packet: 65535
+Max segment number per MTU/TSO: 65535
+Device capabilities: 0x0( )
+Device error handling mode: none
+`
+
+func (c *Console) showInfo(p *portState) {
+	info, link, vlan := p.Info(), p.Link(), p.applied.RxOffloads
+	mtu := info.MTU
+	if !p.started && p.mtu != 0 {
+		mtu = p.mtu
+	}
+	duplex := "half-duplex"
+	if link.FullDuplex {
+		duplex = "full-duplex"
+	}
+	promiscuous := "disabled"
+	if info.Promiscuous {
+		promiscuous = "enabled"
+	}
+	c.printf(infoText, p.id, formatMAC(info.MAC), info.Name, info.Driver, info.Devargs,
+		upDown(link), speedText(link.Speed), duplex, mtu, promiscuous, info.MaxMACs,
+		onOff(vlan&port.RxVLANStrip != 0), onOff(vlan&port.RxVLANFilt != 0), onOff(vlan&port.RxVLANExt != 0),
+		info.MinRxBufSize, info.MaxRxPktLen,
+		info.RxQueues, info.MaxRxQueues, info.MaxDesc, info.MinDesc,
+		info.TxQueues, info.MaxTxQueues, info.MaxDesc, info.MinDesc)
+}
+
+// statsText is the block of "show port stats".
+const statsText = `
+  ######################## NIC statistics for port %-2d ########################
+  RX-packets: %-10d RX-missed: %-10d RX-bytes:  %d
+  RX-errors: %d
+  RX-nombuf:  %-10d
+  TX-packets: %-10d TX-errors: %-10d TX-bytes:  %d
+
+  Throughput (since last show)
+  Rx-pps: %12d          Rx-bps: %12d
+  Tx-pps: %12d          Tx-bps: %12d
+  ############################################################################
+`
+
+func (c *Console) showStats(p *portState) {
+	now, s := time.Now(), p.Stats()
+	rate := func(count, before uint64) uint64 {
+		if p.shown.at.IsZero() || count < before {
+			return 0
+		}
+		return uint64(float64(count-before) / now.Sub(p.shown.at).Seconds())
+	}
+	last := p.shown.stats
+	c.printf(statsText, p.id, s.RxPackets, s.RxMissed, s.RxBytes, s.RxErrors, s.RxNoBuf, s.TxPackets, s.TxErrors, s.TxBytes,
+		rate(s.RxPackets, last.RxPackets), 8*rate(s.RxBytes, last.RxBytes),
+		rate(s.TxPackets, last.TxPackets), 8*rate(s.TxBytes, last.TxBytes))
+	p.shown = showing{at: now, stats: s}
+}
+
+func (c *Console) showXstats(p *portState) {
+	var b strings.Builder
+	line := func(name string, n uint64) { fmt.Fprintf(&b, "%s: %d\n", name, n) }
+	s := p.Stats()
+	fmt.Fprintf(&b, "###### NIC extended statistics for port %-2d\n", p.id)
+	line("rx_good_packets", s.RxPackets)
+	line("tx_good_packets", s.TxPackets)
+	line("rx_good_bytes", s.RxBytes)
+	line("tx_good_bytes", s.TxBytes)
+	line("rx_missed_errors", s.RxMissed)
+	line("rx_errors", s.RxErrors)
+	line("tx_errors", s.TxErrors)
+	line("rx_mbuf_allocation_errors", s.RxNoBuf)
+	for i, q := range s.Rx {
+		line(fmt.Sprintf("rx_q%d_good_packets", i), q.Packets)
+		line(fmt.Sprintf("rx_q%d_good_bytes", i), q.Bytes)
+		line(fmt.Sprintf("rx_q%d_errors", i), q.Errors)
+	}
+	for i, q := range s.Tx {
+		line(fmt.Sprintf("tx_q%d_good_packets", i), q.Packets)
+		line(fmt.Sprintf("tx_q%d_good_bytes", i), q.Bytes)
+	}
+	c.printf("%s", b.String())
+}
+
+func (c *Console) clearPort(a args) {
+	list := c.openPorts()
+	if a[3] != "all" {
+		p := c.shownPort(a, 3)
+		if p == nil {
+			return
+		}
+		list = []*portState{p}
+	}
+	for _, p := range list {
+		p.ResetStats()
+		p.shown = showing{}
+		if c.fwd != nil {
+			c.fwd.rebase(p.id, p.Stats())
+		}
+		if a[2] == "stats" {
+			c.printf("\n  NIC statistics for port %d cleared\n", p.id)
+		}
+	}
+}
+
+func (c *Console) showPath(a args) {
+	p := c.shownPort(a, 2)
+	if p == nil {
+		return
+	}
+	paths := p.Paths()
+	c.printPath("Rx", p.id, paths.Rx)
+	c.printPath("Tx", p.id, paths.Tx)
+}
+
+func (c *Console) printPath(dir string, id int, path port.Path) {
+	if path.Name == "" {
+		c.printf("%s path of port %d : none before the first start\n", dir, id)
+		return
+	}
+	c.printf("%s path of port %d : %s\n  Reason : %s\n", dir, id, path.Name, path.Reason)
+	if path.Unlock == "" {
+		c.printf("  Simpler : there is none\n")
+	} else {
+		c.printf("  Simpler : %s\n", path.Unlock)
+	}
+}
+
+func upDown(l port.Link) string {
+	if l.Up {
+		return "up"
+	}
+	return "down"
+}
+
+func onOff(on bool) string {
+	if on {
+		return "on"
+	}
+	return "off"
+}
+
+// speedText writes a speed in Mb/s as testpmd does.
+func speedText(mbps uint32) string {
+	switch {
+	case mbps == 0:
+		return "None"
+	case mbps == port.SpeedUnknown:
+		return "Unknown"
+	case mbps < 1000:
+		return fmt.Sprintf("%d Mbps", mbps)
+	default:
+		return strconv.FormatFloat(float64(mbps)/1000, 'f', -1, 64) + " Gbps"
+	}
+}

@@ -1,0 +1,100 @@
+package testpmd
+
+import (
+	"fmt"
+	"strings"
+)
+
+func showConfigCommands() []*command {
+	return []*command{
+		{section: displaySection, pattern: "show config (rxtx|cores|fwd|txpkts)", help: "Show what forwarding will do: queues, cores, the way of the packets, the segments of generated ones.", run: (*Console).showConfig},
+	}
+}
+
+func (c *Console) showConfig(a args) {
+	switch a[2] {
+	case "rxtx":
+		c.printQueues()
+	case "cores":
+		var b strings.Builder
+		for _, core := range c.fwdCores[:c.Options.NbCores] {
+			fmt.Fprintf(&b, " %d", core.ID)
+		}
+		c.printf("List of forwarding lcores: %s\n", b.String())
+	case "fwd":
+		c.printForwarding()
+	case "txpkts":
+		c.printf("Number of segments: %d\nSegment sizes: %s\nSplit packet: off\n", len(c.Options.TxSegs), joined(c.Options.TxSegs))
+	}
+}
+
+// withRetry is what stands behind the mode's name.
+func (c *Console) withRetry() string {
+	if c.retry {
+		return " with retry"
+	}
+	return ""
+}
+
+// printForwarding shows which core takes packets from where to where.
+func (c *Console) printForwarding() {
+	links := c.links()
+	n := c.nbWorkers(len(links))
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s packet forwarding%s - ports=%d - cores=%d - streams=%d - NUMA support enabled, MP allocation mode: native\n", c.mode.Name, c.withRetry(), c.nbPorts, n, len(links))
+	if c.retry {
+		fmt.Fprintf(&b, "TX retry num: %d, delay between TX retries: %dus\n", c.retries, c.delay.Microseconds())
+	}
+	for k := range n {
+		own := share(links, k, n)
+		fmt.Fprintf(&b, "Logical Core %d (socket 0) forwards packets on %d streams:\n", c.fwdCores[k].ID, len(own))
+		for _, l := range own {
+			peer := c.ports[l.txPort].peer
+			fmt.Fprintf(&b, "  RX P=%d/Q=%d (socket 0) -> TX P=%d/Q=%d (socket 0) peer=%s\n", l.rxPort, l.rxQueue, l.txPort, l.txQueue, formatMAC(peer[:]))
+		}
+	}
+	c.printf("%s\n", b.String())
+}
+
+// portText is what "show config rxtx" shows of a port.
+const portText = `  port %d: RX queue number: %d Tx queue number: %d
+    Rx offloads=0x%x Tx offloads=0x%x
+    RX queue: 0
+      RX desc=%d - RX free threshold=0
+      RX threshold registers: pthresh=0 hthresh=0  wthresh=0
+      RX Offloads=0x%x
+    TX queue: 0
+      TX desc=%d - TX free threshold=0
+      TX threshold registers: pthresh=0 hthresh=0  wthresh=0
+      TX offloads=0x%x - TX RS bit threshold=0
+`
+
+// printQueues shows what the queues of the ports are set to.
+func (c *Console) printQueues() {
+	opts := c.Options
+	c.printf("  %s packet forwarding%s packets/burst=%d\n", c.mode.Name, c.withRetry(), opts.Burst)
+	if c.mode.Generates {
+		c.printf("  packet len=%d - nb packet segments=%d\n", sum(opts.TxSegs), len(opts.TxSegs))
+	}
+	c.printf("  nb forwarding cores=%d - nb forwarding ports=%d\n", opts.NbCores, c.nbPorts)
+	for _, p := range c.openPorts() {
+		c.printf(portText, p.id, opts.RxQueues, opts.TxQueues, uint64(p.rxOffloads), uint64(p.txOffloads),
+			opts.RxDesc, uint64(p.rxQueueOffloads[0]), opts.TxDesc, uint64(p.txQueueOffloads[0]))
+	}
+}
+
+func sum(list []int) int {
+	total := 0
+	for _, n := range list {
+		total += n
+	}
+	return total
+}
+
+func joined(list []int) string {
+	var texts []string
+	for _, n := range list {
+		texts = append(texts, fmt.Sprint(n))
+	}
+	return strings.Join(texts, ",")
+}

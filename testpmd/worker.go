@@ -1,0 +1,128 @@
+package testpmd
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"vionet/mbuf"
+	"vionet/testpmd/engine"
+)
+
+// worker drives streams on one core.
+type worker struct {
+	core    Core
+	forward func(*engine.Stream) int
+	streams []*engine.Stream
+	cache   *mbuf.Cache
+	drain   bool // throw away what was received before
+	txFirst int  // bursts to send first
+	stop    *atomic.Bool
+	ready   chan struct{} // closed when forwarding begins
+	faults  chan<- error
+}
+
+// Emptying a receive queue: what may sit in the longest ring is thrown away
+// twice, with time for what is under way in between.
+const (
+	drainRounds = 2
+	drainLimit  = 1 << 15
+	drainPause  = 10 * time.Millisecond
+)
+
+// idlePolls is the number of polls without a packet after which a worker
+// lets others have the processor for a moment.
+const idlePolls = 1024
+
+// run forwards until it is told to stop. It keeps its thread to the core and
+// leaves no buffer in its cache. A panic ends it and becomes a fault, so that
+// the ports can still be closed in order.
+func (w *worker) run() {
+	defer func() {
+		if r := recover(); r != nil {
+			select {
+			case w.faults <- fmt.Errorf("forwarding on lcore %d broke down: %v\n%s", w.core.ID, r, debug.Stack()):
+			default: // there are enough of them to end the console
+			}
+		}
+	}()
+	defer w.cache.Flush()
+	begin := sync.OnceFunc(func() { close(w.ready) })
+	defer begin()
+	w.bind()
+	for _, s := range w.streams {
+		s.UseCache(w.cache)
+	}
+	if w.drain {
+		w.emptyQueues()
+	}
+	begin()
+	for range w.txFirst {
+		for _, s := range w.streams {
+			engine.TxOnly.Forward(s)
+		}
+		if w.stop.Load() {
+			return
+		}
+	}
+	w.loop()
+}
+
+// bind ties the goroutine to its core. The thread dies with the goroutine,
+// and so does the binding.
+func (w *worker) bind() {
+	runtime.LockOSThread()
+	if len(w.core.CPUs) == 0 {
+		return
+	}
+	var set unix.CPUSet
+	for _, cpu := range w.core.CPUs {
+		set.Set(cpu)
+	}
+	// A processor that is not ours to use leaves the thread where it was:
+	// slower, not wrong.
+	_ = unix.SchedSetaffinity(0, &set)
+}
+
+func (w *worker) emptyQueues() {
+	for round := range drainRounds {
+		if round > 0 {
+			time.Sleep(drainPause)
+		}
+		for _, s := range w.streams {
+			s.Drain(drainLimit)
+		}
+	}
+}
+
+// loop is where packets are forwarded.
+func (w *worker) loop() {
+	idle := 0
+	for !w.stop.Load() {
+		packets := 0
+		for _, s := range w.streams {
+			packets += w.forward(s)
+		}
+		if packets > 0 {
+			idle = 0
+			continue
+		}
+		if idle++; idle == idlePolls {
+			idle = 0
+			w.rest()
+		}
+	}
+}
+
+// rest gives back what was sent and lets other goroutines run.
+func (w *worker) rest() {
+	for _, s := range w.streams {
+		s.Tx.Reclaim()
+	}
+	runtime.Gosched()
+}
