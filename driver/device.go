@@ -26,6 +26,9 @@ type Options struct {
 	NoSimpleTx bool
 	// NoMergeable refuses mergeable Rx buffers (devarg mrg_rxbuf=0).
 	NoMergeable bool
+	// NoPacked refuses packed virtqueues (devarg packed_vq=0); InOrder takes
+	// IN_ORDER, EventIdx takes EVENT_IDX where the device has them.
+	NoPacked, InOrder, EventIdx bool
 	// MAC is the address of a device that has none of its own; nil: random.
 	MAC net.HardwareAddr
 	// ResetTimeout bounds the wait for a reset; 0: 3 s.
@@ -111,9 +114,7 @@ func (d *Device) probe() error {
 	if err != nil {
 		return fmt.Errorf("read the offered features: %w", err)
 	}
-	if d.opts.NoMergeable {
-		offered &^= virtio.NetMrgRxbuf
-	}
+	offered &^= unwantedFeatures(d.opts)
 	if offered.Has(virtio.NetMTU) {
 		mtu, err := readConfig16(t, virtio.ConfigMTU)
 		if err != nil {

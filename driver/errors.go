@@ -3,7 +3,6 @@ package driver
 import (
 	"errors"
 	"fmt"
-	"sync/atomic"
 
 	"vionet/port"
 	"vionet/virtio"
@@ -26,18 +25,3 @@ func (e *FeatureError) Error() string {
 
 // Is makes the error match port.ErrNotSupported.
 func (e *FeatureError) Is(target error) bool { return target == port.ErrNotSupported }
-
-// reportOnce stores the first error and reports it. It is apart from the
-// bursts because the stored error is allocated.
-func reportOnce(first *atomic.Pointer[error], err error, report func(error)) {
-	if first.CompareAndSwap(nil, &err) {
-		report(err)
-	}
-}
-
-func loadError(p *atomic.Pointer[error]) error {
-	if e := p.Load(); e != nil {
-		return *e
-	}
-	return nil
-}

@@ -70,6 +70,27 @@ func newRig(t testing.TB, c rigConfig) *rig {
 	return r
 }
 
+// ringKind is a kind of virtqueue and how to get it.
+type ringKind struct {
+	name  string
+	offer virtio.Features
+	opts  driver.Options
+}
+
+// ringKinds are those that a device may complete in any order.
+var ringKinds = []ringKind{
+	{"split", 0, driver.Options{}},
+	{"split, event index", virtio.EventIdx, driver.Options{EventIdx: true}},
+	{"packed", virtio.RingPacked, driver.Options{}},
+	{"packed, event index", virtio.RingPacked | virtio.EventIdx, driver.Options{EventIdx: true}},
+}
+
+// inOrderKinds are those whose devices complete in order.
+var inOrderKinds = []ringKind{
+	{"split, in order", virtio.InOrder, driver.Options{InOrder: true}},
+	{"packed, in order", virtio.RingPacked | virtio.InOrder, driver.Options{InOrder: true}},
+}
+
 func startRig(t testing.TB, c rigConfig) *rig {
 	t.Helper()
 	r := newRig(t, c)

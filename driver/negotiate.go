@@ -19,7 +19,26 @@ const (
 // baseFeatures are taken whenever the device has them: the driver needs them
 // to read the device right, whatever the application asks for.
 const baseFeatures = virtio.Version1 | virtio.AnyLayout | virtio.AccessPlatform |
-	virtio.NetMAC | virtio.NetStatus | virtio.NetMTU | virtio.NetMrgRxbuf
+	virtio.RingPacked | virtio.InOrder | virtio.EventIdx |
+	virtio.NotificationData | virtio.OrderPlatform |
+	virtio.NetMAC | virtio.NetStatus | virtio.NetMTU | virtio.NetSpeedDuplex | virtio.NetMrgRxbuf
+
+// unwantedFeatures are those that the options keep from being negotiated: the
+// kinds of rings that nobody asked for, and what was switched off.
+func unwantedFeatures(o Options) virtio.Features {
+	var f virtio.Features
+	for bit, unwanted := range map[virtio.Features]bool{
+		virtio.RingPacked:  o.NoPacked,
+		virtio.InOrder:     !o.InOrder,
+		virtio.EventIdx:    !o.EventIdx,
+		virtio.NetMrgRxbuf: o.NoMergeable,
+	} {
+		if unwanted {
+			f |= bit
+		}
+	}
+	return f
+}
 
 // rxCapabilities are the Rx offloads that a device with the offered features
 // can serve.
@@ -80,6 +99,9 @@ func selectFeatures(offered virtio.Features, cfg port.Config) (virtio.Features, 
 		return 0, &FeatureError{Asked: fmt.Sprintf("Rx offloads [%v] Tx offloads [%v]", cfg.RxOffloads, cfg.TxOffloads), Missing: missing}
 	}
 	accepted := offered&baseFeatures | need
+	if cfg.TxOffloads&(port.TxMultiSegs|port.TxTCPTSO) != 0 {
+		accepted |= offered & virtio.IndirectDesc
+	}
 	if accepted.Has(virtio.Version1) {
 		accepted &^= virtio.AnyLayout // a bit of legacy devices only
 	} else if !accepted.Has(virtio.AnyLayout) {

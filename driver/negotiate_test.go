@@ -12,7 +12,8 @@ import (
 )
 
 // The features of a port without offloads, on a device that offers them all.
-const plainFeatures = virtio.Version1 | virtio.AccessPlatform | virtio.NetMAC | virtio.NetStatus | virtio.NetMTU | virtio.NetMrgRxbuf
+const plainFeatures = virtio.Version1 | virtio.AccessPlatform | virtio.RingPacked | virtio.NotificationData | virtio.OrderPlatform |
+	virtio.NetMAC | virtio.NetStatus | virtio.NetMTU | virtio.NetSpeedDuplex | virtio.NetMrgRxbuf
 
 func TestB05OnlyRequestedFeaturesAreAcknowledged(t *testing.T) {
 	const tso = virtio.NetCSUM | virtio.NetHostTSO4 | virtio.NetHostTSO6
@@ -26,14 +27,15 @@ func TestB05OnlyRequestedFeaturesAreAcknowledged(t *testing.T) {
 		{"all 64 bits offered, nothing asked for", ^virtio.Features(0), port.Config{}, plainFeatures},
 		{"tx tcp checksum", ^virtio.Features(0), port.Config{TxOffloads: port.TxTCPCksum}, plainFeatures | virtio.NetCSUM},
 		{"tx udp checksum", ^virtio.Features(0), port.Config{TxOffloads: port.TxUDPCksum}, plainFeatures | virtio.NetCSUM},
-		{"tso brings the checksum", ^virtio.Features(0), port.Config{TxOffloads: port.TxTCPTSO}, plainFeatures | tso},
-		{"vlan insertion and segments are the driver's work", ^virtio.Features(0), port.Config{TxOffloads: port.TxVLANInsert | port.TxMultiSegs}, plainFeatures},
+		{"tso brings the checksum", ^virtio.Features(0), port.Config{TxOffloads: port.TxTCPTSO}, plainFeatures | virtio.IndirectDesc | tso},
+		{"vlan insertion is the driver's work", ^virtio.Features(0), port.Config{TxOffloads: port.TxVLANInsert}, plainFeatures},
+		{"segments go into indirect tables", ^virtio.Features(0), port.Config{TxOffloads: port.TxMultiSegs}, plainFeatures | virtio.IndirectDesc},
 		{"rx checksum", ^virtio.Features(0), port.Config{RxOffloads: port.RxTCPCksum}, plainFeatures | virtio.NetGuestCSUM},
 		{"lro brings the checksum", ^virtio.Features(0), port.Config{RxOffloads: port.RxTCPLRO}, plainFeatures | lro},
 		{"vlan strip is the driver's work", ^virtio.Features(0), port.Config{RxOffloads: port.RxVLANStrip}, plainFeatures},
 		{"children without their parents", virtio.Version1 | virtio.NetHostTSO4 | virtio.NetHostTSO6 | virtio.NetGuestTSO4 | virtio.NetCtrlRx | virtio.NetMQ,
 			port.Config{}, virtio.Version1},
-		{"no ring or legacy bits beside version 1", virtio.Version1 | virtio.AnyLayout | virtio.IndirectDesc | virtio.EventIdx | virtio.RingPacked | virtio.InOrder,
+		{"no legacy bits beside version 1, no rings that nobody asked for", virtio.Version1 | virtio.AnyLayout | virtio.IndirectDesc | virtio.EventIdx | virtio.InOrder,
 			port.Config{}, virtio.Version1},
 	}
 	for _, tt := range tests {

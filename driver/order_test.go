@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"vionet/driver/fakedev"
 	"vionet/mbuf"
 	"vionet/port"
 	"vionet/virtio"
@@ -15,13 +16,14 @@ import (
 // serial number, through a device that completes them in random order, for 100
 // wraps of the 16-bit index.
 func TestB10TxCompletionsInAnyOrder(t *testing.T) {
-	for _, offloads := range []port.TxOffloads{0, port.TxMultiSegs} {
-		t.Run(fmt.Sprintf("offloads=%v", offloads), func(t *testing.T) {
-			total := 100 << 16
-			if testing.Short() || raceEnabled {
-				total = 1 << 16
-			}
-			r := startRig(t, rigConfig{port: port.Config{TxOffloads: offloads}, buffers: 1500})
+	for i, kind := range ringKinds {
+		offloads := []port.TxOffloads{0, port.TxMultiSegs}[i%2]
+		t.Run(fmt.Sprintf("%s/offloads=%v", kind.name, offloads), func(t *testing.T) {
+			r := startRig(t, rigConfig{
+				dev:  fakedev.Config{Offered: fakedev.DefaultFeatures | kind.offer | virtio.IndirectDesc},
+				opts: kind.opts, port: port.Config{TxOffloads: offloads}, buffers: 1500,
+			})
+			total := wraps()
 			rng := rand.New(rand.NewPCG(1, uint64(offloads)))
 			q := r.dev.Queue(virtio.TxQueue(0))
 			var inFlight []uint32
@@ -85,15 +87,11 @@ func TestB10TxCompletionsInAnyOrder(t *testing.T) {
 
 // TestB10RxCompletionsInAnyOrder does the same for received packets.
 func TestB10RxCompletionsInAnyOrder(t *testing.T) {
-	for _, noMerge := range []bool{false, true} {
-		t.Run(fmt.Sprintf("mergeable=%v", !noMerge), func(t *testing.T) {
-			total := 100 << 16
-			if testing.Short() || raceEnabled {
-				total = 1 << 16
-			}
-			c := rigConfig{buffers: 1500}
-			c.opts.NoMergeable = noMerge
-			r := startRig(t, c)
+	for i, kind := range ringKinds {
+		kind.opts.NoMergeable = i%2 == 1
+		t.Run(fmt.Sprintf("%s/mergeable=%v", kind.name, !kind.opts.NoMergeable), func(t *testing.T) {
+			r := startRig(t, rigConfig{dev: fakedev.Config{Offered: fakedev.DefaultFeatures | kind.offer}, opts: kind.opts, buffers: 1500})
+			total := wraps()
 			rng := rand.New(rand.NewPCG(2, 3))
 			q := r.dev.Queue(virtio.RxQueue(0))
 			hdr := virtio.NetHeader{NumBuffers: 1}
@@ -138,6 +136,15 @@ func TestB10RxCompletionsInAnyOrder(t *testing.T) {
 			}
 		})
 	}
+}
+
+// wraps is the number of packets that wraps the 16-bit index 100 times, or once
+// where each access is watched.
+func wraps() int {
+	if testing.Short() || raceEnabled {
+		return 1 << 16
+	}
+	return 100 << 16
 }
 
 type chainInHand struct {

@@ -11,8 +11,23 @@ import (
 // of them: it is what mergeable buffers are.
 const rxLooks = port.RxUDPCksum | port.RxTCPCksum | port.RxTCPLRO | port.RxVLANStrip
 
-// rxPath chooses the receive function; the reasons are for people.
+// rxPath chooses the receive function; the name is what DPDK calls such a
+// path, the reasons are for people.
 func rxPath(accepted virtio.Features, rx port.RxOffloads) (rxBurst, port.Path) {
+	burst, p := rxFunction(accepted, rx)
+	mergeable := accepted.Has(virtio.NetMrgRxbuf)
+	switch {
+	case accepted.Has(virtio.RingPacked) && mergeable:
+		p.Name = "packed ring mergeable buffer"
+	case accepted.Has(virtio.RingPacked):
+		p.Name = "packed ring standard"
+	case accepted.Has(virtio.InOrder):
+		p.Name = "inorder"
+	}
+	return burst, p
+}
+
+func rxFunction(accepted virtio.Features, rx port.RxOffloads) (rxBurst, port.Path) {
 	looks := rx & rxLooks
 	if accepted.Has(virtio.NetMrgRxbuf) {
 		p := port.Path{
@@ -41,7 +56,18 @@ func rxPath(accepted virtio.Features, rx port.RxOffloads) (rxBurst, port.Path) {
 
 // txPath chooses the transmit function. It does not depend on mergeable
 // receive buffers.
-func txPath(tx port.TxOffloads, simpleAllowed bool) (txBurst, port.Path) {
+func txPath(accepted virtio.Features, tx port.TxOffloads, simpleAllowed bool) (txBurst, port.Path) {
+	burst, p := txFunction(tx, simpleAllowed)
+	switch {
+	case accepted.Has(virtio.RingPacked):
+		p.Name = "packed ring standard"
+	case accepted.Has(virtio.InOrder):
+		p.Name = "inorder"
+	}
+	return burst, p
+}
+
+func txFunction(tx port.TxOffloads, simpleAllowed bool) (txBurst, port.Path) {
 	switch {
 	case tx != 0:
 		return txStandard, port.Path{

@@ -13,8 +13,14 @@ import (
 )
 
 // wantRx is the table of receive paths, written by hand.
-func wantRx(mergeable bool, rx port.RxOffloads) string {
+func wantRx(mergeable, packed, inOrder bool, rx port.RxOffloads) string {
 	switch {
+	case packed && mergeable:
+		return "packed ring mergeable buffer"
+	case packed:
+		return "packed ring standard"
+	case inOrder:
+		return "inorder"
 	case mergeable:
 		return "mergeable buffer"
 	case rx == 0:
@@ -51,23 +57,31 @@ func TestB04PathFollowsFromTheRequestAlone(t *testing.T) {
 func checkPaths(t *testing.T, offered virtio.Features, mergeable bool, rx port.RxOffloads, tx port.TxOffloads) {
 	r := startRig(t, rigConfig{
 		dev:  fakedev.Config{Offered: offered, MTU: 9000},
+		opts: driver.Options{InOrder: true},
 		port: port.Config{RxOffloads: rx, TxOffloads: tx},
 	})
+	packed, inOrder := offered.Has(virtio.RingPacked), offered.Has(virtio.InOrder)
 	paths := r.port.Paths()
-	if want := wantRx(mergeable, rx); paths.Rx.Name != want {
+	if want := wantRx(mergeable, packed, inOrder, rx); paths.Rx.Name != want {
 		t.Errorf("%s Rx path, want %s", paths.Rx.Name, want)
 	}
 	wantTx := "simple"
-	if tx != 0 {
+	switch {
+	case packed:
+		wantTx = "packed ring standard"
+	case inOrder:
+		wantTx = "inorder"
+	case tx != 0:
 		wantTx = "standard"
 	}
 	if paths.Tx.Name != wantTx {
 		t.Errorf("%s Tx path, want %s", paths.Tx.Name, wantTx)
 	}
-	for _, p := range []port.Path{paths.Rx, paths.Tx} {
-		if simplest := p.Name == "simple"; (p.Unlock == "") != simplest || p.Reason == "" {
-			t.Errorf("path %+v: wants a reason, and a way to a simpler path unless it is the simplest", p)
-		}
+	if simplest := tx == 0; (paths.Tx.Unlock == "") != simplest || paths.Tx.Reason == "" {
+		t.Errorf("Tx path %+v: wants a reason, and a way to a simpler path unless it is the simplest", paths.Tx)
+	}
+	if simplest := !mergeable && rx == 0; (paths.Rx.Unlock == "") != simplest || paths.Rx.Reason == "" {
+		t.Errorf("Rx path %+v: wants a reason, and a way to a simpler path unless it is the simplest", paths.Rx)
 	}
 	for _, line := range []string{
 		fmt.Sprintf("virtio: using %s Rx path on port 0", paths.Rx.Name),

@@ -3,6 +3,7 @@ package driver_test
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"testing"
 
 	"vionet/driver/fakedev"
@@ -12,8 +13,17 @@ import (
 )
 
 func TestB11MergedPacketsCrossBursts(t *testing.T) {
+	for _, kind := range slices.Concat(ringKinds, inOrderKinds) {
+		t.Run(kind.name, func(t *testing.T) { checkMergedPackets(t, kind) })
+	}
+}
+
+func checkMergedPackets(t *testing.T, kind ringKind) {
 	const room = mbuf.DefaultSize - mbuf.Headroom + virtio.NetHeaderSize // of one buffer
-	r := startRig(t, rigConfig{dev: fakedev.Config{QueueSize: 256, MTU: 9000}, buffers: 2048})
+	r := startRig(t, rigConfig{
+		dev:  fakedev.Config{Offered: fakedev.DefaultFeatures | kind.offer, MTU: 9000},
+		opts: kind.opts, buffers: 2048,
+	})
 
 	// 31 small packets, then one of 5 buffers: 4 of them beyond a burst of 32.
 	var want [][]byte
@@ -117,15 +127,15 @@ func compareFrames(t *testing.T, got, want [][]byte) {
 }
 
 func TestB12RingThatRanDryRecovers(t *testing.T) {
-	for _, mergeable := range []bool{true, false} {
+	for i, kind := range slices.Concat(ringKinds, inOrderKinds) {
 		for _, desc := range []int{1, 33, 255, 256} {
-			t.Run(fmt.Sprintf("mergeable=%v/%d descriptors", mergeable, desc), func(t *testing.T) {
-				offered := virtio.Version1
-				if mergeable {
-					offered |= virtio.NetMrgRxbuf
-				}
+			kind.opts.NoMergeable = i%2 == 1
+			t.Run(fmt.Sprintf("%s/mergeable=%v/%d descriptors", kind.name, !kind.opts.NoMergeable, desc), func(t *testing.T) {
 				// Fewer buffers than the ring can hold.
-				r := startRig(t, rigConfig{dev: fakedev.Config{Offered: offered}, port: port.Config{RxDesc: desc}, buffers: min(100, max(desc-1, 1))})
+				r := startRig(t, rigConfig{
+					dev:  fakedev.Config{Offered: fakedev.DefaultFeatures | kind.offer},
+					opts: kind.opts, port: port.Config{RxDesc: desc}, buffers: min(100, max(desc-1, 1)),
+				})
 				q := r.dev.Queue(virtio.RxQueue(0))
 				if q.Kicks() == 0 {
 					t.Error("the device was not told of the first buffers")

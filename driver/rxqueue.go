@@ -18,15 +18,13 @@ const minFrame = 14
 // RxQueue is the receive side of one queue pair. See port.RxQueue for the
 // contract.
 type RxQueue struct {
-	ring   ring.Driver
-	kicker port.Kicker
-	burst  rxBurst
-	cache  *mbuf.Cache // where buffers come from: own, or that of UseCache
-	own    *mbuf.Cache
+	virtqueue
+	burst rxBurst
+	cache *mbuf.Cache // where buffers come from: own, or that of UseCache
+	own   *mbuf.Cache
 
 	portID   uint16
 	hdrLen   int
-	limit    int // buffers that the device has at most
 	room     int // bytes posted of each buffer, header included
 	refillAt int // refill when that many descriptors are free
 	offloads port.RxOffloads
@@ -37,9 +35,6 @@ type RxQueue struct {
 	fresh     [burstSize]*mbuf.Buf
 	places    [burstSize]ring.Segment
 	heads     [burstSize]uint16
-	ringZone  mbuf.Zone
-	onBroken  func(error)
-	broken    atomic.Pointer[error]
 	packets   atomic.Uint64
 	bytes     atomic.Uint64
 	errors    atomic.Uint64
@@ -54,9 +49,6 @@ func (q *RxQueue) UseCache(c *mbuf.Cache) {
 	q.own.Flush()
 	q.cache = c
 }
-
-// Err is nil, or why the queue has stopped for good.
-func (q *RxQueue) Err() error { return loadError(&q.broken) }
 
 // harvest takes up to n used buffers, at most burstSize.
 func (q *RxQueue) harvest(n int) []ring.Completion {
@@ -120,10 +112,7 @@ func (q *RxQueue) refill() {
 		}
 	}
 	if added > 0 {
-		q.ring.Publish()
-		if q.ring.NeedKick() {
-			q.kicker.Kick(q.ring.Position())
-		}
+		q.show()
 	}
 }
 
@@ -147,13 +136,7 @@ func (q *RxQueue) release() {
 		q.recycle(q.bufs[head])
 	}
 	q.cache.Flush()
-}
-
-// noteBroken reports a broken ring once.
-func (q *RxQueue) noteBroken() {
-	if q.ring.Err() != nil {
-		reportOnce(&q.broken, q.ring.Err(), q.onBroken)
-	}
+	q.free()
 }
 
 // stats reads the counters; any goroutine may.

@@ -50,6 +50,10 @@ type Transport interface {
 	// SetupQueue tells the device about a virtqueue and enables it. It is
 	// called after SetFeatures and before DRIVER_OK; in no other state.
 	SetupQueue(q port.QueueSetup) (port.Kicker, error)
+	// QueueEvent is what virtqueue index signals, after a SetupQueue that asked
+	// for interrupts. Without them the error wraps port.ErrNotSupported. The
+	// Waiter ends with the next Reset or Close.
+	QueueEvent(index int) (port.Waiter, error)
 	// EnablePairs tells the device that the first n queue pairs are in use,
 	// where that needs no control queue; otherwise it returns an error that
 	// wraps port.ErrNotSupported. It is called after DRIVER_OK.
@@ -60,12 +64,4 @@ type Transport interface {
 	// Close resets the device, unmaps the memory and gives the device back.
 	// A second call does nothing.
 	Close() error
-}
-
-// Interrupter is a Transport that can wake the driver.
-type Interrupter interface {
-	// QueueEvent is what virtqueue index signals, after a SetupQueue that asked
-	// for interrupts. Without them the error wraps port.ErrNotSupported. The
-	// Waiter ends with the next Reset or Close.
-	QueueEvent(index int) (port.Waiter, error)
 }

@@ -22,16 +22,16 @@ func txStandard(q *TxQueue, pkts []*mbuf.Buf) int {
 	taken, sent, bytes := 0, 0, uint64(0)
 	for _, b := range pkts {
 		need := q.descriptors(b)
-		if need > room && need <= maxSegments && need <= q.limit {
+		if need > room && need < maxSegments && need <= q.limit {
 			break
 		}
 		taken++
 		var hdr virtio.NetHeader
-		if need > room || b.Flags&txRequests != 0 && !q.offload(b, &hdr) {
+		if need > room || need >= maxSegments || b.Flags&txRequests != 0 && !q.offload(b, &hdr) {
 			q.drop(b)
 			continue
 		}
-		if q.staged.full(need) {
+		if q.staged.full(b.Segments() + 1) {
 			q.flush()
 		}
 		q.stage(b, &hdr)
@@ -51,10 +51,14 @@ func (q *TxQueue) descriptors(b *mbuf.Buf) int {
 	if b.Flags&mbuf.TxVLAN != 0 {
 		inFront += vlanTagLen
 	}
+	pieces := b.Segments()
 	if b.Headroom() < inFront {
-		return b.Segments() + 1
+		pieces++
 	}
-	return b.Segments()
+	if pieces == 1 {
+		return 1
+	}
+	return q.ring.Cost(pieces)
 }
 
 // txStage holds packets on their way into the ring: as many as one call takes.
@@ -72,9 +76,9 @@ func newTxStage() txStage {
 	}
 }
 
-// full reports whether a packet of that many descriptors has no place.
-func (s *txStage) full(descriptors int) bool {
-	return len(s.pkts) == cap(s.pkts) || len(s.segs)+descriptors > cap(s.segs)
+// full reports whether a packet of that many pieces has no place.
+func (s *txStage) full(pieces int) bool {
+	return len(s.pkts) == cap(s.pkts) || len(s.segs)+pieces > cap(s.segs)
 }
 
 // stage puts b's segments and its header where flush finds them.

@@ -18,14 +18,12 @@ type txBurst func(q *TxQueue, pkts []*mbuf.Buf) int
 // TxQueue is the transmit side of one queue pair. See port.TxQueue for the
 // contract.
 type TxQueue struct {
-	ring   ring.Driver
-	kicker port.Kicker
-	burst  txBurst
-	cache  *mbuf.Cache // where sent packets go: own, or that of UseCache
-	own    *mbuf.Cache
+	virtqueue
+	burst txBurst
+	cache *mbuf.Cache // where sent packets go: own, or that of UseCache
+	own   *mbuf.Cache
 
 	hdrLen    int
-	limit     int         // descriptors in use at most
 	reclaimAt int         // reclaim when fewer descriptors are free
 	bufs      []*mbuf.Buf // by the head of their chain
 	headers   mbuf.Zone   // a header for each head, for packets without headroom
@@ -35,9 +33,6 @@ type TxQueue struct {
 	heads     [burstSize]uint16
 	completed [burstSize]ring.Completion
 	sent      [burstSize]*mbuf.Buf
-	ringZone  mbuf.Zone
-	onBroken  func(error)
-	broken    atomic.Pointer[error]
 	packets   atomic.Uint64
 	bytes     atomic.Uint64
 	errors    atomic.Uint64
@@ -69,9 +64,6 @@ func (q *TxQueue) UseCache(c *mbuf.Cache) {
 	q.cache = c
 }
 
-// Err is nil, or why the queue has stopped for good.
-func (q *TxQueue) Err() error { return loadError(&q.broken) }
-
 // makeRoom reclaims when descriptors run short for n packets. Reclaiming late
 // and much at a time keeps the used ring's cache lines with the device. It
 // reports whether the queue works.
@@ -87,10 +79,7 @@ func (q *TxQueue) finish(packets int, bytes uint64) {
 	if packets == 0 {
 		return
 	}
-	q.ring.Publish()
-	if q.ring.NeedKick() {
-		q.kicker.Kick(q.ring.Position())
-	}
+	q.show()
 	q.packets.Store(q.packets.Load() + uint64(packets))
 	q.bytes.Store(q.bytes.Load() + bytes)
 }
@@ -111,13 +100,7 @@ func (q *TxQueue) release() {
 		q.cache.Put(q.sent[:1])
 	}
 	q.cache.Flush()
-}
-
-// noteBroken reports a broken ring once.
-func (q *TxQueue) noteBroken() {
-	if q.ring.Err() != nil {
-		reportOnce(&q.broken, q.ring.Err(), q.onBroken)
-	}
+	q.free()
 }
 
 // stats reads the counters; any goroutine may.

@@ -1,6 +1,7 @@
 package port
 
 import (
+	"context"
 	"fmt"
 	"hash/fnv"
 	"math"
@@ -271,6 +272,15 @@ func (q *nullRx) UseCache(c *mbuf.Cache) {
 }
 
 func (q *nullRx) Err() error { return nil }
+
+// Wait returns at once: there are always packets. On a silent port there never
+// are any.
+func (q *nullRx) Wait(ctx context.Context) error {
+	if q.silent {
+		<-ctx.Done()
+	}
+	return ctx.Err()
+}
 
 // nullTx frees what it is given.
 type nullTx struct {

@@ -1,6 +1,7 @@
 package port
 
 import (
+	"context"
 	"errors"
 	"net"
 
@@ -27,6 +28,12 @@ type Config struct {
 	RxOffloads         RxOffloads
 	TxOffloads         TxOffloads
 	MTU                int // bytes of L3 data; 0: the port's default, 1500
+	// RxInterrupts makes RxQueue.Wait possible.
+	RxInterrupts bool
+	// RSS asks for receive-side scaling; nil: the device spreads packets as it
+	// likes. A field that is zero stays as it was; at first that is the usual
+	// key, a table that goes round the receive queues, and all types.
+	RSS *RSS
 	// Pool gives the buffers for received packets.
 	Pool *mbuf.Pool
 }
@@ -73,6 +80,12 @@ type RxQueue interface {
 	// Burst receives up to len(bufs) packets into bufs and returns how many.
 	// They belong to the caller. It never waits.
 	Burst(bufs []*mbuf.Buf) int
+	// Wait sleeps until packets may be there, or until ctx is done, and costs
+	// nothing while nobody calls it. Between its return and the next call
+	// packets are polled for. The port must have been configured with
+	// RxInterrupts; otherwise the error wraps ErrNotSupported. The goroutine
+	// that calls Burst calls it.
+	Wait(ctx context.Context) error
 	// UseCache makes the queue take its buffers through c, so that a
 	// goroutine that drives several queues has one warm stack of buffers. c
 	// must be a cache of the configured pool.
@@ -135,6 +148,11 @@ const (
 	LinkChange Event = iota
 	// NeedsReset: the device asked to be reset, or a queue is broken.
 	NeedsReset
+	// Announce: the device wants the application to send packets that show its
+	// addresses to the network, such as gratuitous ARP; the machine has moved,
+	// say. The port sends none: it does not know the addresses, and its transmit
+	// queues are the application's.
+	Announce
 )
 
 // Info describes a port.

@@ -49,7 +49,7 @@ func (a *arena) translate(addr uint64, n uint32) ([]byte, bool) {
 
 func (a *arena) device(tb testing.TB) *SplitDevice {
 	tb.Helper()
-	d, err := NewSplitDevice(a.l.Size, a.desc, a.avail, a.used, a.translate)
+	d, err := NewSplitDevice(a.l.Size, a.desc, a.avail, a.used, DeviceOptions{Translate: a.translate})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -140,8 +140,8 @@ func TestSplitDeviceReturn(t *testing.T) {
 		t.Error("Take of a third chain of two")
 	}
 	d.Return(2)
-	if head, _, ok := d.Take(pieces[:]); !ok || head != 2 || d.Next() != 1 {
-		t.Errorf("after Return: head %d, %v, next %d, want 2, true, 1", head, ok, d.Next())
+	if head, _, ok := d.Take(pieces[:]); !ok || head != 2 || d.Base() != 1 {
+		t.Errorf("after Return: head %d, %v, next %d, want 2, true, 1", head, ok, d.Base())
 	}
 }
 
@@ -170,8 +170,8 @@ func TestB28SplitDeviceResumes(t *testing.T) {
 	binary.LittleEndian.PutUint16(a.used[2:], 7)
 	binary.LittleEndian.PutUint16(a.used, UsedNoNotify)
 	d := a.device(t)
-	if d.Next() != 7 || d.Pending() != 2 {
-		t.Errorf("next %d, pending %d, want 7, 2", d.Next(), d.Pending())
+	if d.Base() != 7 || d.Pending() != 2 {
+		t.Errorf("next %d, pending %d, want 7, 2", d.Base(), d.Pending())
 	}
 	if a.usedFlags() != 0 || a.usedIdx() != 7 {
 		t.Errorf("used word %d|%d, want 0|7", a.usedFlags(), a.usedIdx())
@@ -273,7 +273,7 @@ func TestNewSplitDeviceRefuses(t *testing.T) {
 		{"misaligned used ring", 8, a.desc, a.avail, a.mem[2:]},
 	}
 	for _, tt := range tests {
-		if _, err := NewSplitDevice(tt.size, tt.desc, tt.avail, tt.used, a.translate); err == nil {
+		if _, err := NewSplitDevice(tt.size, tt.desc, tt.avail, tt.used, DeviceOptions{Translate: a.translate}); err == nil {
 			t.Errorf("%s: no error", tt.name)
 		}
 	}
@@ -295,7 +295,7 @@ func TestB23SplitDeviceAnyMemory(t *testing.T) {
 			}
 			return mem[addr : addr+uint64(n)], true
 		}
-		d, err := NewSplitDevice(size, mem[:l.DescLen()], mem[l.AvailOff:][:l.AvailLen], mem[l.UsedOff:][:l.UsedLen], translate)
+		d, err := NewSplitDevice(size, mem[:l.DescLen()], mem[l.AvailOff:][:l.AvailLen], mem[l.UsedOff:][:l.UsedLen], DeviceOptions{Translate: translate})
 		if err != nil {
 			t.Skip(err)
 		}

@@ -7,3 +7,9 @@ func aligned(b []byte, n uintptr) bool {
 	// Only the number is looked at; no pointer is made from it.
 	return uintptr(unsafe.Pointer(unsafe.SliceData(b)))%n == 0
 }
+
+// wantedUsedEvent is the used index whose passing the driver wants an interrupt
+// for.
+func (a *splitAreas) wantedUsedEvent() uint16 {
+	return uint16(a.usedEvent.Load() >> a.usedEventShift)
+}

@@ -29,8 +29,8 @@ type packedDesc struct {
 }
 
 // PackedLayout says where the three areas of a packed virtqueue stand within
-// one block of memory, whose start must be aligned to 64. The event structures
-// have a cache line each.
+// one block of memory, whose start must be aligned to PackedAlign. The event
+// structures have a cache line each.
 type PackedLayout struct {
 	Size                 int
 	DriverOff, DeviceOff int
@@ -40,8 +40,12 @@ type PackedLayout struct {
 // DescLen is the length of the descriptor area, which starts at 0.
 func (l PackedLayout) DescLen() int { return l.Size * DescSize }
 
-// EventLen is the length of an event suppression structure.
-const EventLen = 4
+// EventLen is the length of an event suppression structure, PackedAlign the
+// alignment of the block.
+const (
+	EventLen    = 4
+	PackedAlign = 64
+)
 
 // NewPackedLayout lays a packed virtqueue of size descriptors out. Any size
 // will do.
@@ -49,11 +53,10 @@ func NewPackedLayout(size int) (PackedLayout, error) {
 	if size < 1 || size > MaxSize {
 		return PackedLayout{}, fmt.Errorf("ring: packed virtqueue of %d descriptors: the size must be 1 to %d", size, MaxSize)
 	}
-	const line = 64
 	l := PackedLayout{Size: size}
-	l.DriverOff = roundUp(l.DescLen(), line)
-	l.DeviceOff = l.DriverOff + line
-	l.Total = l.DeviceOff + line
+	l.DriverOff = roundUp(l.DescLen(), PackedAlign)
+	l.DeviceOff = l.DriverOff + PackedAlign
+	l.Total = l.DeviceOff + PackedAlign
 	return l, nil
 }
 

@@ -23,6 +23,10 @@ type Driver interface {
 	// lengths[1], and so on. The caller made sure that Free is at least the
 	// sum of their Cost, and that every length is at least 1.
 	AddChains(segs []Segment, lengths []uint16, heads []uint16)
+	// AddRequest gives the device one chain of at least two pieces: it writes
+	// the last, its answer, and reads the others. The ring has no indirect
+	// tables. The caller made sure that Free is at least len(pieces).
+	AddRequest(pieces []Segment) (head uint16)
 	// NextHead is the head that the next AddEach or AddChains gives first, for
 	// a caller that keeps memory by head and must fill it before. Free is not 0.
 	NextHead() uint16

@@ -1,6 +1,7 @@
 package testpmd
 
 import (
+	"context"
 	"bytes"
 	"fmt"
 	"io"
@@ -172,6 +173,8 @@ type (
 	fakeRx fakeQueue
 	fakeTx fakeQueue
 )
+
+func (q *fakeRx) Wait(context.Context) error { return nil }
 
 func (q *fakeRx) Burst(bufs []*mbuf.Buf) int {
 	q.mu.Lock()

@@ -23,6 +23,8 @@ type Config struct {
 	Pairs     int    // queue pairs; 0: 1
 	// Refuse makes the device refuse FEATURES_OK.
 	Refuse bool
+	// NoInterrupts makes QueueEvent fail.
+	NoInterrupts bool
 	// FailSetup makes SetupQueue fail for that virtqueue; 0 with FailSetupOn
 	// false: none does.
 	FailSetup   int
@@ -100,7 +102,7 @@ func (d *Device) Reset(time.Duration) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.status, d.accepted, d.enabled = 0, 0, 0
-	clear(d.queues)
+	d.closeQueues()
 	d.resets++
 	return nil
 }
@@ -167,9 +169,31 @@ func (d *Device) SetupQueue(q port.QueueSetup) (port.Kicker, error) {
 	if d.cfg.FailSetupOn && d.cfg.FailSetup == q.Index {
 		return nil, errors.New("the device does not take the queue")
 	}
-	queue := newQueue(d, q)
+	queue, err := newQueue(d, q, d.accepted)
+	if err != nil {
+		return nil, err
+	}
 	d.queues[q.Index] = queue
 	return queue, nil
+}
+
+// QueueEvent implements driver.Transport.
+func (d *Device) QueueEvent(index int) (port.Waiter, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	q := d.queues[index]
+	if q == nil || q.event == nil || d.cfg.NoInterrupts {
+		return nil, fmt.Errorf("interrupts of virtqueue %d: %w", index, port.ErrNotSupported)
+	}
+	return q.event, nil
+}
+
+// closeQueues forgets the queues.
+func (d *Device) closeQueues() {
+	for _, q := range d.queues {
+		q.close()
+	}
+	clear(d.queues)
 }
 
 // EnablePairs implements driver.Transport.
@@ -193,7 +217,7 @@ func (d *Device) Close() error {
 	defer d.mu.Unlock()
 	d.closed = true
 	d.status = 0
-	clear(d.queues)
+	d.closeQueues()
 	return nil
 }
 
@@ -247,11 +271,9 @@ func (d *Device) Queue(index int) *Queue {
 	return d.queues[index]
 }
 
-// bytes gives the memory at a device address, or nil when the driver never
-// mapped it.
+// bytes gives the memory at a device address, or nil when the driver
+// never mapped it. The regions do not change once there are queues.
 func (d *Device) bytes(addr uint64, n uint32) []byte {
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	for _, r := range d.regions {
 		if off := addr - r.IOVA; addr >= r.IOVA && off < uint64(len(r.Bytes)) && uint64(n) <= uint64(len(r.Bytes))-off {
 			return r.Bytes[off : off+uint64(n)]

@@ -1,12 +1,12 @@
 package fakedev
 
 import (
-	"encoding/binary"
 	"fmt"
 	"sync/atomic"
 
 	"vionet/port"
 	"vionet/ring"
+	"vionet/virtio"
 )
 
 // Queue is the device's side of one virtqueue. Its methods are the device's
@@ -14,20 +14,51 @@ import (
 type Queue struct {
 	dev   *Device
 	setup port.QueueSetup
-
-	avail *atomic.Uint32 // flags | idx<<16
-	used  *atomic.Uint32
-
-	taken uint16 // available entries taken
-	put   uint16 // used entries written
-	flags uint16
+	ring  deviceRing
 	kicks atomic.Uint64
+	event *port.EventFD // nil in poll mode
 }
 
-func newQueue(d *Device, s port.QueueSetup) *Queue {
+// deviceRing is a virtqueue of either kind, seen by the device.
+type deviceRing interface {
+	// available is the number of chains that wait to be taken.
+	available() int
+	// take reads the next chain; there is one.
+	take() (Chain, error)
+	// put writes a used entry for the chain that was taken with that head, or
+	// for any other head. Publish shows all that was put.
+	put(head, length uint32)
+	publish()
+	// skip moves the place of the next used entry without writing: a lie.
+	skip(n int)
+	suppress(on bool)
+	// wantsInterrupt reports whether the driver asked to hear of what was
+	// published since the last call.
+	wantsInterrupt() bool
+}
+
+func newQueue(d *Device, s port.QueueSetup, accepted virtio.Features) (*Queue, error) {
 	q := &Queue{dev: d, setup: s}
-	q.avail, q.used = word(s.Avail.Bytes), word(s.Used.Bytes)
-	return q
+	if accepted.Has(virtio.RingPacked) {
+		q.ring = newPackedRing(s, d.bytes, accepted.Has(virtio.EventIdx))
+	} else {
+		q.ring = newSplitRing(s, d.bytes, accepted.Has(virtio.EventIdx))
+	}
+	if s.Interrupt {
+		event, err := port.NewEventFD()
+		if err != nil {
+			return nil, err
+		}
+		q.event = event
+	}
+	return q, nil
+}
+
+// close ends the queue's event.
+func (q *Queue) close() {
+	if q.event != nil {
+		q.event.Close()
+	}
 }
 
 // Kick implements port.Kicker: it counts.
@@ -64,7 +95,7 @@ func (c Chain) Readable() []byte {
 }
 
 // Available is the number of chains that wait to be taken.
-func (q *Queue) Available() int { return int(uint16(q.avail.Load()>>16) - q.taken) }
+func (q *Queue) Available() int { return q.ring.available() }
 
 // Take takes the next available chain. The device owns it until Use. It fails
 // when nothing is there or when the driver's chain makes no sense.
@@ -72,57 +103,41 @@ func (q *Queue) Take() (Chain, error) {
 	if q.Available() == 0 {
 		return Chain{}, fmt.Errorf("virtqueue %d: nothing is available", q.setup.Index)
 	}
-	if n := q.Available(); n > q.setup.Size {
-		return Chain{}, fmt.Errorf("virtqueue %d: %d entries available of %d", q.setup.Index, n, q.setup.Size)
+	c, err := q.ring.take()
+	if err != nil {
+		return Chain{}, fmt.Errorf("virtqueue %d: %w", q.setup.Index, err)
 	}
-	slot := int(q.taken) % q.setup.Size
-	q.taken++
-	c := Chain{Head: binary.LittleEndian.Uint16(q.setup.Avail.Bytes[4+2*slot:])}
-	for id, left := c.Head, q.setup.Size; ; left-- {
-		if int(id) >= q.setup.Size || left == 0 {
-			return Chain{}, fmt.Errorf("virtqueue %d: descriptor %d in chain %d", q.setup.Index, id, c.Head)
-		}
-		d := q.setup.Desc.Bytes[ring.DescSize*int(id):]
-		addr, length := binary.LittleEndian.Uint64(d), binary.LittleEndian.Uint32(d[8:])
-		flags, next := binary.LittleEndian.Uint16(d[12:]), binary.LittleEndian.Uint16(d[14:])
-		c.Buffers = append(c.Buffers, Buffer{Addr: addr, Bytes: q.dev.bytes(addr, length), Flags: flags})
-		if flags&ring.DescNext == 0 {
-			return c, nil
-		}
-		id = next
-	}
+	return c, nil
 }
 
 // Use gives the chain with that head back, with length bytes written, and
-// shows the driver at once. Any id and length may be given, true or not.
-func (q *Queue) Use(id, length uint32) {
-	q.PutUsed(id, length)
+// shows the driver at once. Any head and length may be given, true or not.
+func (q *Queue) Use(head, length uint32) {
+	q.PutUsed(head, length)
 	q.Publish()
 }
 
 // PutUsed writes the next used entry without showing it.
-func (q *Queue) PutUsed(id, length uint32) {
-	e := q.setup.Used.Bytes[4+8*(int(q.put)%q.setup.Size):]
-	binary.LittleEndian.PutUint32(e, id)
-	binary.LittleEndian.PutUint32(e[4:], length)
-	q.put++
-}
+func (q *Queue) PutUsed(head, length uint32) { q.ring.put(head, length) }
 
-// Publish shows the driver the used entries that were put.
-func (q *Queue) Publish() { q.used.Store(uint32(q.put)<<16 | uint32(q.flags)) }
+// Publish shows the driver the used entries that were put, and interrupts it
+// if it asked for that.
+func (q *Queue) Publish() {
+	q.ring.publish()
+	if q.event != nil && q.ring.wantsInterrupt() {
+		q.event.Signal()
+	}
+}
 
 // SkipUsed moves the used index without writing entries: a lie.
 func (q *Queue) SkipUsed(n int) {
-	q.put += uint16(n)
+	q.ring.skip(n)
 	q.Publish()
 }
 
 // SuppressKicks tells the driver whether notifications are wanted (virtio 1.2,
-// section 2.7.10).
+// sections 2.7.10 and 2.8.10).
 func (q *Queue) SuppressKicks(on bool) {
-	q.flags = 0
-	if on {
-		q.flags = ring.UsedNoNotify
-	}
+	q.ring.suppress(on)
 	q.Publish()
 }

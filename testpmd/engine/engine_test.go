@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"encoding/hex"
 	"strings"
@@ -50,8 +51,9 @@ func (q *script) packet(frame []byte) *mbuf.Buf {
 	return head
 }
 
-func (q *script) UseCache(c *mbuf.Cache) { q.cache = c }
-func (q *script) Err() error             { return nil }
+func (q *script) UseCache(c *mbuf.Cache)     { q.cache = c }
+func (q *script) Wait(context.Context) error { return nil }
+func (q *script) Err() error                 { return nil }
 
 // sent is a packet as the transmit queue saw it.
 type sent struct {
@@ -89,9 +91,10 @@ func (q *sink) Burst(bufs []*mbuf.Buf) int {
 	return n
 }
 
-func (q *sink) Reclaim() int           { q.reclaimed++; return 0 }
-func (q *sink) UseCache(c *mbuf.Cache) { q.cache = c }
-func (q *sink) Err() error             { return nil }
+func (q *sink) Reclaim() int               { q.reclaimed++; return 0 }
+func (q *sink) UseCache(c *mbuf.Cache)     { q.cache = c }
+func (q *sink) Wait(context.Context) error { return nil }
+func (q *sink) Err() error                 { return nil }
 
 // rig is a stream between a script and a sink.
 type rig struct {
@@ -312,8 +315,9 @@ func (q *flood) Burst(bufs []*mbuf.Buf) int {
 	}
 	return n
 }
-func (q *flood) UseCache(c *mbuf.Cache) { q.cache = c }
-func (q *flood) Err() error             { return nil }
+func (q *flood) UseCache(c *mbuf.Cache)     { q.cache = c }
+func (q *flood) Wait(context.Context) error { return nil }
+func (q *flood) Err() error                 { return nil }
 
 func tcpFrame(t testing.TB, payload int) []byte {
 	head := unhex(t, `0a0000000001 0a0000000002 0800
