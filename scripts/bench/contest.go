@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 )
 
@@ -67,8 +66,8 @@ func (c contest) run(ctx context.Context) (result, error) {
 // startPair starts a host and its front end, lets them settle and stops them.
 func (c contest) startPair(ctx context.Context, dir, name string) (*pair, error) {
 	socket := filepath.Join(dir, name+".sock")
-	p := &pair{name: name, counter: c.counter}
-	host, err := start(ctx, filepath.Join(dir, name+"-host.log"), hostCommand(socket, name, c.hostMode))
+	p := &pair{name: name, counter: c.topology.counter}
+	host, err := start(ctx, filepath.Join(dir, name+"-host.log"), c.hostCommand(socket, name))
 	if err != nil {
 		return nil, err
 	}
@@ -81,8 +80,7 @@ func (c contest) startPair(ctx context.Context, dir, name string) (*pair, error)
 		p.kill()
 		return nil, err
 	}
-	guest := c.guestCommand(socket, name)
-	front, err := start(ctx, filepath.Join(dir, name+"-front.log"), guest)
+	front, err := start(ctx, filepath.Join(dir, name+"-front.log"), c.guestCommand(socket, name))
 	if err != nil {
 		p.kill()
 		return nil, err
@@ -101,28 +99,29 @@ func (c contest) startPair(ctx context.Context, dir, name string) (*pair, error)
 
 // Cores: the hosts run on 0, the front ends on 1. Two lcores share a core, of
 // which the main one only reads the console.
-func hostCommand(socket, name, mode string) []string {
-	return []string{"dpdk-testpmd", "--lcores", "0@0,1@0", "--no-pci", "--in-memory", "-m", "128",
+func (c contest) hostCommand(socket, name string) []string {
+	return append([]string{"dpdk-testpmd", "--lcores", "0@0,1@0", "--no-pci", "--in-memory", "-m", "128",
 		"--file-prefix", fmt.Sprintf("h%s%d", name, os.Getpid()), "--no-telemetry",
-		"--vdev", "net_vhost0,iface=" + socket + ",queues=1",
-		"--", "-i", "--forward-mode=" + mode, "--total-num-mbufs=16384", "--no-lsc-interrupt"}
+		"--vdev", fmt.Sprintf("net_vhost0,iface=%s,queues=%d", socket, c.pairs),
+		"--", "-i", "--forward-mode=" + c.hostMode, "--no-lsc-interrupt"}, c.appArguments()...)
 }
 
 func (c contest) guestCommand(socket, name string) []string {
-	merge := 0
-	if c.mergeable {
-		merge = 1
-	}
-	vdev := fmt.Sprintf("net_virtio_user0,path=%s,queue_size=256,mrg_rxbuf=%d,in_order=0", socket, merge)
-	app := []string{"--forward-mode=" + c.guestMode, "--total-num-mbufs=16384"}
 	eal := []string{"taskset", "-c", "1"}
 	if name == "dpdk" {
 		eal = append(eal, "dpdk-testpmd", "--file-prefix", fmt.Sprintf("f%s%d", name, os.Getpid()), "--in-memory", "--single-file-segments", "--no-telemetry")
 	} else {
 		eal = append(eal, c.vionet, "testpmd")
 	}
-	eal = append(eal, "--lcores", "0@1,1@1", "--no-pci", "-m", "128", "--vdev", vdev, "--")
-	return slices.Concat(eal, app)
+	eal = append(eal, "--lcores", "0@1,1@1", "--no-pci", "-m", "128",
+		"--vdev", "net_virtio_user0,path="+socket+","+c.devargs(), "--", "--forward-mode="+c.guestMode)
+	return append(eal, c.appArguments()...)
+}
+
+// appArguments are those that both ends take.
+func (c contest) appArguments() []string {
+	return []string{"--total-num-mbufs=16384", fmt.Sprintf("--txpkts=%d", c.size),
+		fmt.Sprintf("--rxq=%d", c.pairs), fmt.Sprintf("--txq=%d", c.pairs)}
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

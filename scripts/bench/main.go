@@ -18,28 +18,11 @@ import (
 	"time"
 )
 
-// cell is one line of the table.
-type cell struct {
-	name      string
-	hostMode  string // the host's forwarding mode
-	guestMode string // the front ends'
-	counter   string // what the host counts
-	mergeable bool
-	floor     float64 // the ratio to reach
-}
-
-var cells = []cell{
-	{"guest to host", "rxonly", "txonly", "RX-packets", false, 1.5},
-	{"guest to host", "rxonly", "txonly", "RX-packets", true, 1.5},
-	{"host to guest", "txonly", "rxonly", "TX-packets", false, 1.1},
-	{"host to guest", "txonly", "rxonly", "TX-packets", true, 1.1},
-}
-
 func main() {
 	vionet := flag.String("vionet", "bin/vionet", "the vionet binary")
 	windows := flag.Int("windows", 20, "windows for each contestant in a cell")
 	window := flag.Duration("window", 300*time.Millisecond, "length of a window")
-	pattern := flag.String("cells", ".", "regular expression that selects cells by name and mergeable=on|off")
+	pattern := flag.String("cells", ".", "regular expression that selects cells, as guest.to.host.*packed")
 	flag.Parse()
 
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -59,18 +42,18 @@ func run(ctx context.Context, vionet string, windows int, window time.Duration, 
 		return err
 	}
 	fmt.Printf("%s, kernel %s, %s, %s\n\n", cpuModel(), kernelRelease(), runtime.Version(), dpdkVersion())
-	fmt.Println("| 64 B | mergeable | DPDK Mpps | vionet Mpps | ratio q1 | ratio median | ratio q3 | to reach |")
+	fmt.Println("| topology | rings | DPDK Mpps | vionet Mpps | ratio q1 | ratio median | ratio q3 | to reach |")
 	fmt.Println("|---|---|---|---|---|---|---|---|")
 	for _, c := range cells {
-		if !selected.MatchString(fmt.Sprintf("%s mergeable=%s", c.name, onOff(c.mergeable))) {
+		if !selected.MatchString(c.String()) {
 			continue
 		}
 		r, err := contest{cell: c, vionet: vionet, windows: windows, window: window}.run(ctx)
 		if err != nil {
-			return fmt.Errorf("%s, mergeable %s: %w", c.name, onOff(c.mergeable), err)
+			return fmt.Errorf("%v: %w", c, err)
 		}
 		q1, median, q3 := quartiles(r.ratios)
-		fmt.Printf("| %s | %s | %.2f | %.2f | %.2f | **%.2f** | %.2f | %.1f |\n", c.name, onOff(c.mergeable),
+		fmt.Printf("| %s | %s | %.2f | %.2f | %.2f | **%.2f** | %.2f | %.1f |\n", c.topology.name, c.rings,
 			medianOf(r.dpdk)/1e6, medianOf(r.vionet)/1e6, q1, median, q3, c.floor)
 	}
 	return nil
@@ -88,13 +71,6 @@ func checkMachine(vionet string) error {
 		return fmt.Errorf("one processor: the two ends of the wire need one each")
 	}
 	return reserveHugepages(hugepages)
-}
-
-func onOff(on bool) string {
-	if on {
-		return "on"
-	}
-	return "off"
 }
 
 func kernelRelease() string {
@@ -116,11 +92,9 @@ func cpuModel() string {
 }
 
 func dpdkVersion() string {
-	out, _ := exec.Command("dpdk-testpmd", "--version").CombinedOutput()
-	for line := range strings.Lines(string(out)) {
-		if i := strings.Index(line, "DPDK "); i >= 0 {
-			return strings.TrimSpace(strings.Trim(line[i:], "'\n"))
-		}
+	out, err := exec.Command("dpkg-query", "-W", "-f", "${Version}", "dpdk-dev").Output()
+	if err != nil {
+		return "DPDK"
 	}
-	return "DPDK"
+	return "DPDK " + string(out)
 }
