@@ -18,12 +18,18 @@ const (
 	// RxL4Good: the device checked the L4 checksum.
 	RxL4Good Flags = 1 << iota
 	// RxL4None: the L4 checksum field is not filled in, but the data is
-	// known to be good; it came from a sender on the same host.
+	// known to be good; it came from a sender on the same host. See CSumStart.
 	RxL4None
 	// RxVLANStripped: the tag was taken out of the frame, see VLAN.
 	RxVLANStripped
 	// RxLRO: the packet is several segments put together, see SegSize.
 	RxLRO
+	// RxHash: the device computed a hash of the packet's addresses, see Hash.
+	RxHash
+	// RxL4Bad: the L4 checksum was looked at and is wrong.
+	RxL4Bad
+	// RxIPBad: the same of the IPv4 header's checksum.
+	RxIPBad
 )
 
 // Flags of packets to send. A checksum or TSO request needs TxIPv4 or TxIPv6
@@ -74,8 +80,15 @@ type Buf struct {
 	SegSize uint16
 	// Port is the number of the port that received the packet.
 	Port uint16
+	// Hash is the value of RxHash.
+	Hash uint32
+	// CSumStart and CSumOffset tell what RxL4None leaves to do: the checksum
+	// from CSumStart, an offset in bytes into the packet, to the packet's end
+	// belongs CSumOffset bytes behind CSumStart. The field there holds the sum
+	// of the pseudo-header. CSumStart is 0 where the port does not know.
+	CSumStart, CSumOffset uint16
 
-	_ [54]byte // two whole cache lines: neighbours never share one
+	_ [44]byte // two whole cache lines: neighbours never share one
 }
 
 // Bytes gives the data of this segment. It stays valid until the Buf is

@@ -5,16 +5,17 @@ import (
 	"sync"
 )
 
-// Pool is a fixed number of buffers of one size. Its methods may be called
-// from any goroutine.
+// Pool is a number of buffers of one size, which only Grow changes. Its methods
+// may be called from any goroutine.
 type Pool struct {
 	name  string
-	size  int
+	size  int // buffers that it was made with
 	room  int
+	mem   *Memory
 	mu    sync.Mutex
+	total int // buffers now; 0 when the pool is closed
 	free  []*Buf
 	zones []Zone
-	mem   *Memory
 }
 
 // PoolConfig says what a pool holds.
@@ -42,36 +43,36 @@ func NewPool(mem *Memory, cfg PoolConfig) (*Pool, error) {
 	if cfg.Count <= 0 {
 		return nil, fmt.Errorf("mbuf: pool %s of %d buffers: must have at least one", cfg.Name, cfg.Count)
 	}
-	p := &Pool{name: cfg.Name, size: cfg.Count, room: cfg.BufSize, mem: mem}
-	stride := Stride(cfg.BufSize)
-	perZone := cfg.Count
-	if limit := mem.maxAlloc(); limit > 0 {
-		perZone = min(perZone, limit/stride)
-	}
-	if perZone == 0 {
-		return nil, fmt.Errorf("mbuf: a buffer of %d bytes does not fit in one page of %d: use hugepages", cfg.BufSize, mem.pageSize)
-	}
-	bufs := make([]Buf, cfg.Count)
-	p.free = make([]*Buf, 0, cfg.Count)
-	for done := 0; done < cfg.Count; {
-		n := min(perZone, cfg.Count-done)
-		z, err := mem.Alloc(n*stride, cacheLine)
-		if err != nil {
-			p.release()
-			return nil, fmt.Errorf("mbuf: pool %s: %w", cfg.Name, err)
-		}
-		p.zones = append(p.zones, z)
-		for i := range n {
-			b := &bufs[done+i]
-			b.mem = z.Bytes[i*stride : i*stride+cfg.BufSize : i*stride+cfg.BufSize]
-			b.iova = z.IOVA + uint64(i*stride)
-			b.pool = p
-			b.Reset()
-			p.free = append(p.free, b)
-		}
-		done += n
+	p := &Pool{name: cfg.Name, size: cfg.Count, total: cfg.Count, room: cfg.BufSize, mem: mem}
+	var err error
+	if p.free, p.zones, err = p.carve(cfg.Count); err != nil {
+		return nil, err
 	}
 	return p, nil
+}
+
+// carve cuts n more buffers out of the memory, in as many zones as it takes.
+func (p *Pool) carve(n int) (bufs []*Buf, zones []Zone, err error) {
+	stride := Stride(p.room)
+	store := make([]Buf, n)
+	bufs = make([]*Buf, 0, n)
+	for len(bufs) < n {
+		z, err := p.mem.allocUnits(stride, n-len(bufs))
+		if err != nil {
+			p.freeZones(zones)
+			return nil, nil, fmt.Errorf("mbuf: pool %s: %d buffers wanted, %d fit: %w", p.name, n, len(bufs), err)
+		}
+		zones = append(zones, z)
+		for at := 0; at < len(z.Bytes); at += stride {
+			b := &store[len(bufs)]
+			b.mem = z.Bytes[at : at+p.room : at+p.room]
+			b.iova = z.IOVA + uint64(at)
+			b.pool = p
+			b.Reset()
+			bufs = append(bufs, b)
+		}
+	}
+	return bufs, zones, nil
 }
 
 // Stride is the memory in bytes that a buffer of bufSize bytes takes.
@@ -80,8 +81,12 @@ func Stride(bufSize int) int { return (bufSize + cacheLine - 1) &^ (cacheLine - 
 // Name is the pool's name.
 func (p *Pool) Name() string { return p.name }
 
-// Size is the number of buffers that the pool was made with.
-func (p *Pool) Size() int { return p.size }
+// Size is the number of buffers that belong to the pool now.
+func (p *Pool) Size() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.total
+}
 
 // BufSize is the size of each buffer in bytes, headroom included.
 func (p *Pool) BufSize() int { return p.room }
@@ -139,18 +144,18 @@ func (p *Pool) give(src []*Buf) {
 func (p *Pool) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if out := p.size - len(p.free); out > 0 {
+	if out := p.total - len(p.free); out > 0 {
 		return fmt.Errorf("mbuf: pool %s: %d buffers are still in use: close the ports and free the packets first", p.name, out)
 	}
-	p.release()
+	p.freeZones(p.zones)
+	p.zones, p.free, p.total = nil, nil, 0
 	return nil
 }
 
-func (p *Pool) release() {
-	for _, z := range p.zones {
+func (p *Pool) freeZones(zones []Zone) {
+	for _, z := range zones {
 		p.mem.Free(z)
 	}
-	p.zones, p.free, p.size = nil, nil, 0
 }
 
 // PoolMemory is the device memory in bytes that a pool of count buffers of

@@ -119,8 +119,8 @@ func (t Tree) check(m move, together []string, force bool) error {
 	if why := t.InUse(f); why != "" && !force {
 		return refuse(fmt.Errorf("%w: %s", ErrInUse, why), "take the interface down, or use --force")
 	}
-	if f.Driver == DriverVFIO && t.groupBusy(f) {
-		return refuse(fmt.Errorf("%w: a process has opened its IOMMU group", ErrInUse), "end that process first")
+	if why := t.heldBy(f); why != "" {
+		return refuse(fmt.Errorf("%w: %s", ErrInUse, why), "end that process first")
 	}
 	if m.driver != DriverVFIO {
 		return nil
@@ -149,6 +149,25 @@ func (t Tree) noIOMMU() (advice string, err error) {
 			fmt.Errorf("%w, and no-IOMMU mode is off", ErrNoIOMMU)
 	}
 	return "", nil
+}
+
+// heldBy says which process uses f through the driver that it has, "" for none.
+func (t Tree) heldBy(f Function) string {
+	switch f.Driver {
+	case DriverVFIO:
+		if t.groupBusy(f) {
+			return "a process has opened its IOMMU group"
+		}
+	case DriverUIOGeneric, DriverUIOIntel:
+		fd, err := t.lockConfig(f.BDF)
+		if errors.Is(err, ErrInUse) {
+			return "a process has opened it"
+		}
+		if err == nil {
+			unix.Close(fd)
+		}
+	}
+	return ""
 }
 
 // groupBusy reports whether a process uses f's group. The kernel would let a

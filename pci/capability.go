@@ -19,18 +19,6 @@ var (
 	ErrConfigTruncated = errors.New("configuration space cut short")
 )
 
-// Fields of the header of a PCI function's configuration space.
-const (
-	cfgCommand      = 0x04
-	cfgStatus       = 0x06
-	cfgCapabilities = 0x34
-	cfgHeaderSize   = 0x40
-
-	commandMemory    = 1 << 1
-	commandBusMaster = 1 << 2
-	statusCapList    = 1 << 4
-)
-
 // Fields of struct virtio_pci_cap (virtio 1.2, section 4.1.4).
 const (
 	capVendor        = 0x09 // id of a vendor-specific capability
@@ -113,11 +101,7 @@ func (w *capabilityWalk) run() error {
 	if len(w.config) < cfgHeaderSize {
 		return fmt.Errorf("%w: %d bytes", ErrConfigTruncated, len(w.config))
 	}
-	at := 0
-	if binary.LittleEndian.Uint16(w.config[cfgStatus:])&statusCapList != 0 {
-		at = int(w.config[cfgCapabilities]) &^ 3
-	}
-	for steps := 0; at >= cfgHeaderSize && steps < maxCapabilities; steps++ {
+	for at := range capabilityOffsets(w.config) {
 		if at+2 > len(w.config) {
 			return w.truncated(at)
 		}
@@ -126,7 +110,6 @@ func (w *capabilityWalk) run() error {
 				return err
 			}
 		}
-		at = int(w.config[at+capNext]) &^ 3
 	}
 	return w.complete()
 }

@@ -188,6 +188,9 @@ func FuzzFindCapabilities(f *testing.F) {
 	f.Add(testConfig(notifyCap(3), commonCap()), uint64(0x1000), uint64(1<<40))
 	f.Add([]byte{}, uint64(0), uint64(0))
 	f.Fuzz(func(t *testing.T, config []byte, bar1, bar4 uint64) {
+		if at := findMSIX(config); at != 0 && (at < cfgHeaderSize || at+4 > len(config)) {
+			t.Fatalf("MSI-X capability at %#x of %#x bytes", at, len(config))
+		}
 		bars := [numBARs]uint64{1: bar1, 4: bar4}
 		c, err := FindCapabilities(config, bars)
 		if err != nil {

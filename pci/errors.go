@@ -1,6 +1,13 @@
 package pci
 
-import "strings"
+import (
+	"errors"
+	"strings"
+)
+
+// ErrGone is wrapped when the device was removed, or when the kernel asked for
+// it back. Close the transport then; there is nothing else to do with it.
+var ErrGone = errors.New("the device is gone")
 
 // joined are several errors on one line.
 type joined []error

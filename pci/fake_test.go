@@ -1,10 +1,12 @@
 package pci
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -84,7 +86,7 @@ func (r *fakeRegisters) writes() (writes []regAccess) {
 // newFakeModern is a device with two queues of 256 descriptors that offers
 // the features given.
 func newFakeModern(offered virtio.Features) (m *modern, common, notify, device *fakeRegisters) {
-	common = &fakeRegisters{bytes: make([]byte, commonConfigSize)}
+	common = &fakeRegisters{bytes: make([]byte, endQueueReset)}
 	notify = &fakeRegisters{bytes: make([]byte, 64)}
 	device = &fakeRegisters{bytes: make([]byte, 64)}
 	common.set16(regNumQueues, 2)
@@ -99,7 +101,8 @@ func newFakeModern(offered virtio.Features) (m *modern, common, notify, device *
 			common.set16(regQueueNotifyOff, binary.LittleEndian.Uint16(common.bytes[regQueueSelect:]))
 		}
 	}
-	return &modern{common: common, notify: notify, device: device, notifyMultiplier: 4}, common, notify, device
+	isr := &fakeRegisters{bytes: make([]byte, 1)}
+	return &modern{common: common, notify: notify, isr: isr, device: device, notifyMultiplier: 4}, common, notify, device
 }
 
 // fakeAccess gives the windows of a fake device and notes what is asked.
@@ -112,11 +115,80 @@ type fakeAccess struct {
 	mapped   []mbuf.Region
 	closed   int
 	commands []uint16
+
+	bars    [numBARs]uint64
+	vectors int         // MSI-X vectors; enabling them sets the bit in space
+	routes  map[int]int // eventfds by vector
+	line    *fakeLine   // nil for none
+	removal int         // eventfd, -1 for none
+	mute    bool        // removals are not announced
+}
+
+// fakeLine is an interrupt line that fires when the test says so.
+type fakeLine struct {
+	*port.EventFD
+	shared  uint16
+	lost    bool // the first interrupt is the last
+	unmasks atomic.Int64
+}
+
+func (l *fakeLine) wait() error {
+	err := l.Wait(context.Background())
+	if err == nil && l.lost {
+		err = ErrGone
+	}
+	return err
+}
+
+func (l *fakeLine) unmask() error  { l.unmasks.Add(1); return nil }
+func (l *fakeLine) vector() uint16 { return l.shared }
+func (l *fakeLine) close() error   { return l.Close() }
+
+func newFakeLine(t *testing.T) *fakeLine {
+	e, err := port.NewEventFD()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	return &fakeLine{EventFD: e, shared: noVector}
+}
+
+func (a *fakeAccess) enableVectors(want int) (int, error) {
+	if at := findMSIX(a.space); at != 0 && a.vectors > 0 {
+		a.space[at+msixControl+1] |= msixEnable >> 8
+	}
+	return min(a.vectors, want), nil
+}
+
+func (a *fakeAccess) route(vector, eventfd int) error {
+	a.routes[vector] = eventfd
+	return nil
+}
+
+func (a *fakeAccess) openLine() (interruptLine, error) {
+	if a.line == nil {
+		return nil, port.ErrNotSupported
+	}
+	return a.line, nil
+}
+
+func (a *fakeAccess) announceRemoval(eventfd int) error {
+	if a.mute {
+		return port.ErrNotSupported
+	}
+	a.removal = eventfd
+	return nil
+}
+
+func (a *fakeAccess) isolated() bool { return true }
+
+func (a *fakeAccess) config16(at int) (uint16, error) {
+	return binary.LittleEndian.Uint16(a.space[at:]), nil
 }
 
 func (a *fakeAccess) config() ([]byte, error) { return a.space, nil }
 
-func (a *fakeAccess) barSizes() [numBARs]uint64 { return testBARs }
+func (a *fakeAccess) barSizes() [numBARs]uint64 { return a.bars }
 
 func (a *fakeAccess) window(s Structure) (registers, error) {
 	if a.failAt != 0 && s.Offset == a.failAt {
@@ -131,8 +203,8 @@ func (a *fakeAccess) setCommand(set, clear uint16) error {
 	return nil
 }
 
-func (a *fakeAccess) translated() port.Addressing {
-	return port.Addressing{Mode: mbuf.IOVARanges, Ranges: []mbuf.AddrRange{{First: 1 << 32, Last: 1<<33 - 1}}}
+func (a *fakeAccess) translated() (port.Addressing, error) {
+	return port.Addressing{Mode: mbuf.IOVARanges, Ranges: []mbuf.AddrRange{{First: 1 << 32, Last: 1<<33 - 1}}}, nil
 }
 
 func (a *fakeAccess) mapDMA(regions []mbuf.Region) error {
@@ -147,10 +219,13 @@ func (a *fakeAccess) close() error { a.closed++; a.mapped = nil; return nil }
 
 // newFakeAccess puts a fake device where goodCaps says.
 func newFakeAccess(offered virtio.Features) (a *fakeAccess, common, notify, device *fakeRegisters) {
-	_, common, notify, device = newFakeModern(offered)
+	m, common, notify, device := newFakeModern(offered)
 	a = &fakeAccess{
 		space:   testConfig(goodCaps()...),
-		windows: map[uint32]*fakeRegisters{0: common, 0x2000: device, 0x3000: notify},
+		windows: map[uint32]*fakeRegisters{0: common, 0x1000: m.isr.(*fakeRegisters), 0x2000: device, 0x3000: notify},
+		bars:    testBARs,
+		routes:  map[int]int{},
+		removal: -1,
 	}
 	return a, common, notify, device
 }
@@ -168,6 +243,17 @@ type fakeVFIO struct {
 	mapped  map[uint64]uint64
 	resets  int
 	regions map[int][]byte
+	irqs    map[int]int // number of interrupts by kind
+	irqSets []irqSet
+	fewer   int // the vectors that the kernel has, 0 for enough
+}
+
+// irqSet is one call of setIRQs.
+type irqSet struct {
+	Index int
+	Flags uint32
+	Start int
+	FDs   []int
 }
 
 const (
@@ -256,6 +342,16 @@ func (v *fakeVFIO) regionInfo(_, index int) ([]byte, error) {
 func (v *fakeVFIO) resetDevice(int) error {
 	v.resets++
 	return v.call("reset")
+}
+
+func (v *fakeVFIO) irqCount(_, index int) (int, error) { return v.irqs[index], nil }
+
+func (v *fakeVFIO) setIRQs(_, index int, flags uint32, start int, fds []int) (int, error) {
+	if len(fds) > v.fewer && v.fewer > 0 {
+		return v.fewer, nil
+	}
+	v.irqSets = append(v.irqSets, irqSet{index, flags, start, fds})
+	return 0, nil
 }
 
 // testRegionInfo is a struct vfio_region_info, with a list of mappable areas

@@ -1,8 +1,6 @@
 package pci
 
 import (
-	"encoding/binary"
-	"errors"
 	"fmt"
 	"time"
 
@@ -29,34 +27,27 @@ const (
 	regQueueDesc           = 32 // u64, written as two u32
 	regQueueDriver         = 40 // u64
 	regQueueDevice         = 48 // u64
+	regQueueReset          = 58 // u16, under RING_RESET
+	endQueueReset          = 60
 )
 
-// noVector tells the device to send no interrupt.
-const noVector = 0xffff
+// configRetries bounds the reads of a configuration that keeps changing.
+const configRetries = 100
 
-// statusGone is what the status of a device reads as that is not there.
-const statusGone = 0xff
-
-// generationRetries bounds the reads of a configuration that keeps changing.
-const generationRetries = 100
-
-var errGone = errors.New("the device does not answer: it was removed, or its memory decoding is off")
-
-// modern is a modern virtio-pci device's registers, behind the transport's
-// methods. It has no state of its own.
+// modern is the layout of virtio 1.0 and later.
 type modern struct {
-	common, notify, device registers
-	notifyMultiplier       uint32
+	common, notify, isr, device registers
+	notifyMultiplier            uint32
+	accepted                    virtio.Features // since the last reset
 }
 
-// openModern opens the windows of the structures that polling takes: the
-// interrupt status is read by nobody.
+// openModern opens the windows of the structures.
 func openModern(a access, c Capabilities) (*modern, error) {
 	m := &modern{notifyMultiplier: c.NotifyMultiplier}
 	for _, w := range []struct {
 		at Structure
 		to *registers
-	}{{c.Common, &m.common}, {c.Notify, &m.notify}, {c.Device, &m.device}} {
+	}{{c.Common, &m.common}, {c.Notify, &m.notify}, {c.ISR, &m.isr}, {c.Device, &m.device}} {
 		r, err := a.window(w.at)
 		if err != nil {
 			return nil, join(err, m.close())
@@ -68,7 +59,7 @@ func openModern(a access, c Capabilities) (*modern, error) {
 
 func (m *modern) close() error {
 	var errs []error
-	for _, r := range []registers{m.common, m.notify, m.device} {
+	for _, r := range []registers{m.common, m.notify, m.isr, m.device} {
 		if r != nil {
 			errs = append(errs, r.close())
 		}
@@ -76,34 +67,17 @@ func (m *modern) close() error {
 	return join(errs...)
 }
 
+func (m *modern) name() string { return "modern" }
+
 func (m *modern) status() (virtio.Status, error) {
-	s := m.common.read8(regDeviceStatus)
-	if s == statusGone {
-		return 0, errGone
-	}
-	return virtio.Status(s), nil
+	return checkStatus(m.common.read8(regDeviceStatus))
 }
 
 func (m *modern) setStatus(s virtio.Status) { m.common.write8(regDeviceStatus, uint8(s)) }
 
-// reset writes status 0 and waits until it reads back so (section 4.1.4.3.2).
 func (m *modern) reset(timeout time.Duration) error {
-	const step = time.Millisecond
-	m.setStatus(0)
-	for deadline := time.Now().Add(timeout); ; time.Sleep(step) {
-		s, err := m.status()
-		if err != nil {
-			return err
-		}
-		if s == 0 {
-			break
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("the device did not become quiet within %v: its status is still %v", timeout, s)
-		}
-	}
-	m.common.write16(regConfigVector, noVector)
-	return nil
+	m.accepted = 0
+	return resetDevice(m, timeout)
 }
 
 func (m *modern) features() virtio.Features {
@@ -115,86 +89,64 @@ func (m *modern) features() virtio.Features {
 	return f
 }
 
-func (m *modern) setFeatures(f virtio.Features) {
+func (m *modern) setFeatures(f virtio.Features) error {
 	for word := range uint32(2) {
 		m.common.write32(regDriverFeatureSelect, word)
 		m.common.write32(regDriverFeature, uint32(f>>(32*word)))
 	}
+	m.accepted = f
+	return nil
 }
 
 // readConfig reads the device's configuration until nothing changed in
 // between (section 2.5.1).
 func (m *modern) readConfig(offset int, b []byte) error {
-	if offset < 0 || offset+len(b) > m.device.size() {
-		return fmt.Errorf("read of %d bytes at %d of the device configuration: it has %d", len(b), offset, m.device.size())
+	if err := checkConfig(offset, len(b), m.device.size()); err != nil {
+		return err
 	}
-	for range generationRetries {
+	for range configRetries {
 		before := m.common.read8(regConfigGeneration)
-		m.copyConfig(offset, b)
+		copyRegisters(m.device, offset, b)
 		if m.common.read8(regConfigGeneration) == before {
 			return nil
 		}
 	}
-	return fmt.Errorf("the device configuration changed during each of %d reads", generationRetries)
+	return fmt.Errorf("the device configuration changed during each of %d reads", configRetries)
 }
 
-// copyConfig reads a field of 2, 4 or 8 aligned bytes at the width of its
-// type, u64 in two halves, and anything else by bytes (section 4.1.3.1).
-func (m *modern) copyConfig(offset int, b []byte) {
-	switch {
-	case len(b) == 2 && offset%2 == 0:
-		binary.LittleEndian.PutUint16(b, m.device.read16(offset))
-	case (len(b) == 4 || len(b) == 8) && offset%4 == 0:
-		for i := 0; i < len(b); i += 4 {
-			binary.LittleEndian.PutUint32(b[i:], m.device.read32(offset+i))
-		}
-	default:
-		for i := range b {
-			b[i] = m.device.read8(offset + i)
-		}
-	}
-}
-
-// selectQueue selects a virtqueue and gives its largest size, 0 when there is
-// no such queue.
-func (m *modern) selectQueue(index int) (int, error) {
+// queueSize selects the virtqueue as well.
+func (m *modern) queueSize(index int) (int, error) {
 	if index < 0 || index >= int(m.common.read16(regNumQueues)) {
 		return 0, nil
 	}
 	m.common.write16(regQueueSelect, uint16(index))
 	size := int(m.common.read16(regQueueSize))
-	if size > 1<<15 {
-		return 0, fmt.Errorf("virtqueue %d: the device gives it %d descriptors: at most 32768 are allowed", index, size)
-	}
-	return size, nil
+	return size, checkSize(index, size)
 }
 
 // setupQueue describes a virtqueue and enables it (section 4.1.5.1.3).
-func (m *modern) setupQueue(q port.QueueSetup) (*notifier, error) {
-	if q.Base != 0 {
-		return nil, fmt.Errorf("virtqueue %d: a start at entry %d: %w over PCI", q.Index, q.Base, port.ErrNotSupported)
-	}
-	largest, err := m.selectQueue(q.Index)
+func (m *modern) setupQueue(q port.QueueSetup, vector uint16) (port.Kicker, error) {
+	largest, err := m.queueSize(q.Index)
 	if err != nil {
 		return nil, err
 	}
-	if largest == 0 {
-		return nil, fmt.Errorf("virtqueue %d does not exist: %w: ask for fewer queues", q.Index, port.ErrInvalid)
+	if err := checkQueue(q, largest); err != nil {
+		return nil, err
 	}
-	if q.Size < 1 || q.Size > largest {
-		return nil, fmt.Errorf("virtqueue %d of %d descriptors: %w: the device takes 1 to %d", q.Index, q.Size, port.ErrInvalid, largest)
-	}
-	at := uint64(m.common.read16(regQueueNotifyOff)) * uint64(m.notifyMultiplier)
-	if at+2 > uint64(m.notify.size()) {
-		return nil, fmt.Errorf("virtqueue %d: its notification register at %#x lies outside the structure of %#x bytes", q.Index, at, m.notify.size())
+	kicker, err := m.kicker(q.Index)
+	if err != nil {
+		return nil, err
 	}
 	m.common.write16(regQueueSize, uint16(q.Size))
-	m.common.write16(regQueueVector, noVector)
+	m.common.write16(regQueueVector, vector)
+	if vector != noVector && m.common.read16(regQueueVector) != vector {
+		return nil, vectorRefused(fmt.Sprintf("virtqueue %d", q.Index), vector)
+	}
 	m.writeAddress(regQueueDesc, q.Desc.IOVA)
 	m.writeAddress(regQueueDriver, q.Avail.IOVA)
 	m.writeAddress(regQueueDevice, q.Used.IOVA)
 	m.common.write16(regQueueEnable, 1)
-	return &notifier{notify: m.notify, offset: int(at), index: uint16(q.Index)}, nil
+	return kicker, nil
 }
 
 func (m *modern) writeAddress(reg int, address uint64) {
@@ -202,12 +154,61 @@ func (m *modern) writeAddress(reg int, address uint64) {
 	m.common.write32(reg+4, uint32(address>>32))
 }
 
-// notifier is a queue's notification register (section 4.1.5.2).
-type notifier struct {
-	notify registers
-	offset int
-	index  uint16
+// kicker finds the notification register of the selected virtqueue.
+func (m *modern) kicker(index int) (port.Kicker, error) {
+	at := uint64(m.common.read16(regQueueNotifyOff)) * uint64(m.notifyMultiplier)
+	withData := m.accepted.Has(virtio.NotificationData)
+	width := uint64(2)
+	if withData {
+		width = 4
+	}
+	switch {
+	case at+width > uint64(m.notify.size()):
+		return nil, fmt.Errorf("virtqueue %d: its notification register at %#x lies outside the structure of %#x bytes", index, at, m.notify.size())
+	case at%width != 0:
+		return nil, fmt.Errorf("virtqueue %d: its notification register at %#x is not aligned to %d bytes", index, at, width)
+	case withData:
+		return &dataNotifier{notify: m.notify, offset: int(at), index: uint16(index)}, nil
+	default:
+		return &notifier{notify: m.notify, offset: int(at), index: uint16(index)}, nil
+	}
 }
 
-// Kick tells the device to look at the queue.
-func (n *notifier) Kick() { n.notify.write16(n.offset, n.index) }
+// resetQueue resets a virtqueue under RING_RESET (section 4.1.4.3.2).
+func (m *modern) resetQueue(index int, timeout time.Duration) error {
+	if !m.accepted.Has(virtio.RingReset) {
+		return fmt.Errorf("reset of virtqueue %d: %w: RING_RESET was not negotiated", index, port.ErrNotSupported)
+	}
+	if m.common.size() < endQueueReset {
+		return fmt.Errorf("reset of virtqueue %d: %w: the device offers RING_RESET without the register", index, port.ErrNotSupported)
+	}
+	size, err := m.queueSize(index)
+	if err != nil {
+		return err
+	}
+	if size == 0 {
+		return fmt.Errorf("reset of virtqueue %d: %w: it does not exist", index, port.ErrInvalid)
+	}
+	m.common.write16(regQueueReset, 1)
+	quiet, err := poll(timeout, func() (bool, error) {
+		if m.common.read16(regQueueReset) != 0 {
+			_, err := m.status()
+			return false, err
+		}
+		return true, nil
+	})
+	if err == nil && !quiet {
+		err = fmt.Errorf("virtqueue %d did not become quiet within %v", index, timeout)
+	}
+	return err
+}
+
+func (m *modern) setConfigVector(vector uint16) error {
+	m.common.write16(regConfigVector, vector)
+	if vector != noVector && m.common.read16(regConfigVector) != vector {
+		return vectorRefused("changes of the configuration", vector)
+	}
+	return nil
+}
+
+func (m *modern) interruptStatus() uint8 { return m.isr.read8(0) }

@@ -60,8 +60,8 @@ func (r *mappedRegisters) close() error {
 	return err
 }
 
-// fileRegisters is a window that can't be mapped, such as one that shares a
-// page with the MSI-X table, reached by one system call an access. The kernel
+// fileRegisters is a window that can't be mapped, such as I/O ports or one that
+// shares a page with the MSI-X table, reached by one system call an access. The kernel
 // makes accesses of the width of the buffer.
 type fileRegisters struct {
 	fd     int // belongs to the access
@@ -98,14 +98,21 @@ func (r *fileRegisters) read(b []byte, offset int) {
 	}
 }
 
-func (r *fileRegisters) write8(offset int, v uint8) { r.write([]byte{v}, offset) }
+func (r *fileRegisters) write8(offset int, v uint8) {
+	b := [1]byte{v}
+	r.write(b[:], offset)
+}
 
 func (r *fileRegisters) write16(offset int, v uint16) {
-	r.write(binary.LittleEndian.AppendUint16(nil, v), offset)
+	var b [2]byte
+	binary.LittleEndian.PutUint16(b[:], v)
+	r.write(b[:], offset)
 }
 
 func (r *fileRegisters) write32(offset int, v uint32) {
-	r.write(binary.LittleEndian.AppendUint32(nil, v), offset)
+	var b [4]byte
+	binary.LittleEndian.PutUint32(b[:], v)
+	r.write(b[:], offset)
 }
 
 // write loses its error as a bus does: what matters is read back.

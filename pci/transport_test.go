@@ -28,8 +28,10 @@ type deviceTransport interface {
 	ReadConfig(offset int, b []byte) error
 	QueueSize(index int) (int, error)
 	SetupQueue(q port.QueueSetup) (port.Kicker, error)
+	ResetQueue(index int, timeout time.Duration) error
 	EnablePairs(n int) error
 	Watch(changed func())
+	QueueEvent(index int) (port.Waiter, error)
 	Close() error
 }
 
@@ -57,8 +59,8 @@ func TestTransport(t *testing.T) {
 	if s, err := tr.Status(); s != 0 || err != nil {
 		t.Errorf("status %v, %v after open, want RESET", s, err)
 	}
-	if a.command != 0x406 {
-		t.Errorf("PCI command %#x, want memory decoding and bus master on", a.command)
+	if a.command != 0x407 {
+		t.Errorf("PCI command %#x, want I/O and memory decoding and bus master on", a.command)
 	}
 	if got := tr.Addressing(); got.Mode != mbuf.IOVARanges || len(got.Ranges) != 1 {
 		t.Errorf("addressing %+v, want the ranges of the IOMMU", got)
@@ -93,24 +95,22 @@ func TestTransport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k.Kick()
+	k.Kick(7)
 	if diff := cmp.Diff([]regAccess{{"w", 4, 2, 1}}, notify.log); diff != "" {
 		t.Errorf("kick (-want +got)\n%s", diff)
 	}
 	if err := tr.EnablePairs(2); !errors.Is(err, port.ErrNotSupported) {
 		t.Errorf("EnablePairs: %v", err)
 	}
-	tr.Watch(func() { t.Error("told of a change") })
-
 	common.log = nil
 	if err := tr.Close(); err != nil {
 		t.Fatal(err)
 	}
-	want := []regAccess{{"w", 20, 1, 0}, {"r", 20, 1, 0}, {"w", 16, 2, 0xffff}}
+	want := []regAccess{{"w", 20, 1, 0}, {"r", 20, 1, 0}}
 	if diff := cmp.Diff(want, common.log); diff != "" {
 		t.Errorf("close (-want +got)\n%s", diff)
 	}
-	if a.command != 0x402 {
+	if a.command != 0x403 {
 		t.Errorf("PCI command %#x after close, want the bus master off", a.command)
 	}
 	if err := tr.Close(); err != nil {
@@ -176,9 +176,9 @@ func TestTransportOpenFails(t *testing.T) {
 		text   string
 	}{
 		{
-			name:   "legacy device",
+			name:   "neither modern nor legacy",
 			change: func(a *fakeAccess, _ *fakeRegisters) { a.space = make([]byte, 256) },
-			err:    ErrNotModern, text: "disable-modern=off",
+			err:    ErrNotModern, text: "legacy",
 		},
 		{
 			name:   "broken capability",
@@ -195,7 +195,7 @@ func TestTransportOpenFails(t *testing.T) {
 			change: func(_ *fakeAccess, common *fakeRegisters) {
 				common.onRead = func(int, int) { common.bytes[regDeviceStatus] = 0xff }
 			},
-			err: errGone,
+			err: ErrGone,
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -211,8 +211,8 @@ func TestTransportOpenFails(t *testing.T) {
 			opened := 0
 			if errors.Is(tt.err, unix.EAGAIN) {
 				opened = 2 // the two before the one that failed
-			} else if errors.Is(tt.err, errGone) {
-				opened = 3
+			} else if errors.Is(tt.err, ErrGone) {
+				opened = 3 // and the ISR status
 			}
 			if n := common.closed + notify.closed + device.closed; n != opened {
 				t.Errorf("%d windows were closed, want %d", n, opened)

@@ -103,11 +103,20 @@ func (t Tree) groupNode(f Function) (node string, kind int, err error) {
 		return "", 0, fmt.Errorf("%w: bind it again with vionet devbind -b vfio-pci %s", ErrNoIOMMU, f.BDF)
 	}
 	node = strconv.Itoa(f.Group)
-	if unsafe := "noiommu-" + node; !t.exists(devVFIO, node) && t.exists(devVFIO, unsafe) {
+	unsafe := noIOMMUPrefix + node
+	switch {
+	case t.exists(devVFIO, node):
+		return node, vfioType1, nil
+	case t.exists(devVFIO, unsafe):
 		return unsafe, vfioNoIOMMU, nil
+	default:
+		return "", 0, fmt.Errorf("IOMMU group %d has neither %s nor %s: %w: modprobe vfio-pci, then vionet devbind -b vfio-pci %s",
+			f.Group, t.path(devVFIO, node), t.path(devVFIO, unsafe), fs.ErrNotExist, f.BDF)
 	}
-	return node, vfioType1, nil
 }
+
+// noIOMMUPrefix begins the name of a group's node when there is no IOMMU.
+const noIOMMUPrefix = "noiommu-"
 
 func (c *vfioContainer) openContainer(t Tree) error {
 	if c.fd >= 0 {
@@ -149,6 +158,8 @@ func (c *vfioContainer) openGroup(t Tree, f Function, node string, kind int) (g 
 	switch {
 	case errors.Is(err, unix.EBUSY):
 		return nil, fmt.Errorf("IOMMU group %d is busy: another process uses a function of it", f.Group)
+	case errors.Is(err, fs.ErrPermission) && kind == vfioNoIOMMU:
+		return nil, fmt.Errorf("open %s: %w: without an IOMMU it takes CAP_SYS_RAWIO: run as root", path, err)
 	case err != nil:
 		return nil, openError(path, err, "vionet devbind -b vfio-pci "+f.BDF)
 	}
@@ -185,7 +196,7 @@ func (c *vfioContainer) chooseIOMMU(kind int) error {
 	err := c.calls.setIOMMU(c.fd, kind)
 	switch {
 	case errors.Is(err, unix.EPERM) && kind == vfioNoIOMMU:
-		return fmt.Errorf("no-IOMMU mode: %w: run as root", err)
+		return fmt.Errorf("no-IOMMU mode: %w: it takes CAP_SYS_RAWIO: run as root", err)
 	case errors.Is(err, unix.EPERM):
 		return fmt.Errorf("set IOMMU: %w: the IOMMU does not remap interrupts; write Y to /sys/module/vfio_iommu_type1/parameters/allow_unsafe_interrupts", err)
 	case err != nil:

@@ -1,10 +1,8 @@
 package pci
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 
 	"golang.org/x/sys/unix"
@@ -13,15 +11,15 @@ import (
 	"vionet/port"
 )
 
-// vfioDevice reaches a function through VFIO; it is an access.
+// vfioDevice reaches a function through VFIO; it is an access. Everything is
+// behind the descriptor of its configuration space, which is -1 while closed.
 type vfioDevice struct {
 	container *vfioContainer
 	group     *vfioGroup // nil once closed
 	bdf       string
-	fd        int // -1 while closed
-	bars      [numBARs]vfioRegion
-	space     vfioRegion    // the configuration space
-	mapped    []mbuf.Region // what mapDMA was given
+	configSpace
+	bars   [numBARs]vfioRegion
+	mapped []mbuf.Region // what mapDMA was given
 }
 
 // open opens f, resets it, and lets its registers be used; its DMA stays off.
@@ -30,7 +28,7 @@ func (c *vfioContainer) open(t Tree, f Function) (*vfioDevice, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &vfioDevice{container: c, group: group, bdf: f.BDF, fd: -1}
+	d := &vfioDevice{container: c, group: group, bdf: f.BDF, configSpace: configSpace{fd: -1}}
 	if err := d.start(); err != nil {
 		return nil, join(err, d.close())
 	}
@@ -49,15 +47,17 @@ func (d *vfioDevice) start() error {
 			return err
 		}
 	}
-	if d.space, err = d.region(vfioConfigIndex); err != nil {
+	space, err := d.region(vfioConfigIndex)
+	if err != nil {
 		return err
 	}
+	d.at, d.size = int64(space.offset), int64(space.size)
 	// Not every function can be reset; the virtio reset that follows is what
 	// counts.
 	if err := calls.resetDevice(d.fd); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOTTY) {
 		return fmt.Errorf("reset the function: %w", err)
 	}
-	return d.setCommand(commandMemory, commandBusMaster)
+	return d.setCommand(commandIO|commandMemory, commandBusMaster)
 }
 
 func (d *vfioDevice) region(index int) (vfioRegion, error) {
@@ -73,15 +73,6 @@ func (d *vfioDevice) region(index int) (vfioRegion, error) {
 		return vfioRegion{}, fmt.Errorf("region %d: %#x bytes at %#x of the file are out of range", index, r.size, r.offset)
 	}
 	return r, nil
-}
-
-func (d *vfioDevice) config() ([]byte, error) {
-	b := make([]byte, min(d.space.size, 256))
-	n, err := unix.Pread(d.fd, b, int64(d.space.offset))
-	if err != nil {
-		return nil, fmt.Errorf("read the configuration space: %w", err)
-	}
-	return b[:n], nil
 }
 
 func (d *vfioDevice) barSizes() [numBARs]uint64 {
@@ -105,28 +96,9 @@ func (d *vfioDevice) window(s Structure) (registers, error) {
 	return mapped, nil
 }
 
-func (d *vfioDevice) setCommand(set, clear uint16) error {
-	var b [2]byte
-	at := int64(d.space.offset) + cfgCommand
-	if n, err := unix.Pread(d.fd, b[:], at); err != nil || n != len(b) {
-		return fmt.Errorf("read the PCI command register: %w", shortIO(err))
-	}
-	binary.LittleEndian.PutUint16(b[:], binary.LittleEndian.Uint16(b[:])&^clear|set)
-	if n, err := unix.Pwrite(d.fd, b[:], at); err != nil || n != len(b) {
-		return fmt.Errorf("write the PCI command register: %w", shortIO(err))
-	}
-	return nil
-}
+func (d *vfioDevice) isolated() bool { return d.group.isolated }
 
-// shortIO is the reason why a read or write did not move all bytes.
-func shortIO(err error) error {
-	if err == nil {
-		return io.ErrUnexpectedEOF
-	}
-	return err
-}
-
-func (d *vfioDevice) translated() port.Addressing { return d.container.addressing() }
+func (d *vfioDevice) translated() (port.Addressing, error) { return d.container.addressing(), nil }
 
 func (d *vfioDevice) mapDMA(regions []mbuf.Region) error {
 	if err := d.container.mapDMA(regions); err != nil {

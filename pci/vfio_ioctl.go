@@ -21,6 +21,12 @@ type vfioCalls interface {
 	// regionInfo gives a struct vfio_region_info with its capabilities.
 	regionInfo(device, index int) ([]byte, error)
 	resetDevice(device int) error
+	// irqCount gives the number of interrupts of a kind, 0 for none.
+	irqCount(device, index int) (int, error)
+	// setIRQs does what the flags say with interrupts of a kind, from start
+	// on; fds are their eventfds, -1 for none. A count that is positive says
+	// how many of more could be had, and nothing was done.
+	setIRQs(device, index int, flags uint32, start int, fds []int) (count int, err error)
 }
 
 // Requests and constants of linux/vfio.h. The requests are numbered from 100
@@ -34,6 +40,8 @@ const (
 	vfioSetContainer   = vfioBase + 4
 	vfioGetDeviceFD    = vfioBase + 6
 	vfioGetRegionInfo  = vfioBase + 8
+	vfioGetIRQInfo     = vfioBase + 9
+	vfioSetIRQs        = vfioBase + 10
 	vfioDeviceReset    = vfioBase + 11
 	vfioIOMMUInfo      = vfioBase + 12
 	vfioMapDMA         = vfioBase + 13
@@ -44,6 +52,15 @@ const (
 	vfioType1v2     = 3
 	vfioNoIOMMU     = 8
 	vfioConfigIndex = 7 // region of the configuration space; BARs are 0 to 5
+
+	vfioINTx    = 0 // kinds of interrupts
+	vfioMSIX    = 2
+	vfioRequest = 4 // the kernel wants the function back
+
+	vfioIRQNone    = 1 << 0 // no data
+	vfioIRQEventFD = 1 << 2 // data are eventfds
+	vfioIRQUnmask  = 1 << 4
+	vfioIRQTrigger = 1 << 5
 
 	vfioGroupViable    = 1 << 0
 	vfioMapRead        = 1 << 0
@@ -126,6 +143,31 @@ func (kernelVFIO) regionInfo(device, index int) ([]byte, error) {
 func (kernelVFIO) resetDevice(device int) error {
 	_, err := ioctl(device, vfioDeviceReset, 0)
 	return err
+}
+
+func (kernelVFIO) irqCount(device, index int) (int, error) {
+	b := binary.LittleEndian.AppendUint32(nil, 16)
+	b = binary.LittleEndian.AppendUint32(b, 0)
+	b = binary.LittleEndian.AppendUint32(b, uint32(index))
+	b = binary.LittleEndian.AppendUint32(b, 0)
+	_, err := ioctlBytes(device, vfioGetIRQInfo, b)
+	return int(binary.LittleEndian.Uint32(b[12:])), err
+}
+
+func (kernelVFIO) setIRQs(device, index int, flags uint32, start int, fds []int) (int, error) {
+	count := len(fds)
+	if flags&vfioIRQNone != 0 {
+		count = 1 // of what has no data
+	}
+	b := binary.LittleEndian.AppendUint32(nil, uint32(20+4*len(fds)))
+	b = binary.LittleEndian.AppendUint32(b, flags)
+	b = binary.LittleEndian.AppendUint32(b, uint32(index))
+	b = binary.LittleEndian.AppendUint32(b, uint32(start))
+	b = binary.LittleEndian.AppendUint32(b, uint32(count))
+	for _, fd := range fds {
+		b = binary.LittleEndian.AppendUint32(b, uint32(int32(fd)))
+	}
+	return ioctlBytes(device, vfioSetIRQs, b)
 }
 
 // maxInfo bounds what a kernel may ask room for.

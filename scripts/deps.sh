@@ -15,6 +15,8 @@ needs=(
     dpkg-deb:dpkg
     gcc:gcc
     /usr/include/stdlib.h:libc6-dev
+    make:make
+    xz:xz-utils
 )
 
 missing() {

@@ -9,17 +9,19 @@ import (
 
 // tools are the words that Need knows, each with the programs behind it.
 var tools = map[string][]string{
-	"qemu": {"qemu-system-x86_64", "apt-get", "dpkg-deb", "go"},
-	"dpdk": {"dpdk-testpmd"},
-	"net":  {"ip", "ethtool", "nsenter"},
+	"qemu":  {"qemu-system-x86_64", "apt-get", "dpkg-deb", "go"},
+	"build": {"gcc", "make", "tar", "xz"},
+	"dpdk":  {"dpdk-testpmd"},
+	"net":   {"ip", "ethtool", "nsenter"},
 }
 
 // Full reports whether everything has to run: VIONET_FULL=1 in the
 // environment.
 func Full() bool { return os.Getenv("VIONET_FULL") == "1" }
 
-// Need says what the test stands on: "qemu" (a guest and its kernel), "dpdk"
-// (dpdk-testpmd), "net" (network namespaces and taps) and "root". With
+// Need says what the test stands on: "qemu" (a guest and its kernel), "build"
+// (a kernel module, see NoIOMMUModules), "dpdk" (dpdk-testpmd), "net" (network
+// namespaces and taps) and "root". With
 // VIONET_FULL=1 a missing part fails the test; otherwise it skips it and gives
 // the reason, and -short skips it always.
 func Need(t testing.TB, parts ...string) {
