@@ -75,7 +75,7 @@ func TestGuestMemoryLiesOnItsNode(t *testing.T) {
 	reserve(t, hugePageSize, 1, 16)
 	for node := range 2 {
 		for _, noHuge := range []bool{false, true} {
-			m, err := NewMemory(MemoryConfig{Size: 8 * hugePageSize, Node: node, NoHuge: noHuge})
+			m, err := NewMemory(MemoryConfig{Size: 8 * hugePageSize, Node: OnNode(node), NoHuge: noHuge})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -118,10 +118,10 @@ func TestGuestB22TooFewPagesOnANode(t *testing.T) {
 	inGuest(t)
 	reserve(t, hugePageSize, 0, 16)
 	reserve(t, hugePageSize, 1, 16)
-	if _, err := NewMemory(MemoryConfig{Size: 1, Node: 2}); err == nil || !strings.Contains(err.Error(), "NUMA node 2: the nodes with memory are 0 1") {
+	if _, err := NewMemory(MemoryConfig{Size: 1, Node: OnNode(2)}); err == nil || !strings.Contains(err.Error(), "NUMA node 2: the nodes with memory are 0 1") {
 		t.Errorf("a node that is not there: %v", err)
 	}
-	m, err := NewMemory(MemoryConfig{Size: 17 * hugePageSize, PageSize: hugePageSize, Node: 1})
+	m, err := NewMemory(MemoryConfig{Size: 17 * hugePageSize, PageSize: hugePageSize, Node: OnNode(1)})
 	if err == nil {
 		m.Close()
 	}
@@ -129,14 +129,14 @@ func TestGuestB22TooFewPagesOnANode(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "17 hugepages of 2 MiB wanted on NUMA node 1, 16 free") || !strings.Contains(err.Error(), remedy) {
 		t.Errorf("error %v", err)
 	}
-	if m, err = NewMemory(MemoryConfig{Size: 17 * hugePageSize, Node: 1}); err != nil {
+	if m, err = NewMemory(MemoryConfig{Size: 17 * hugePageSize, Node: OnNode(1)}); err != nil {
 		t.Fatal(err)
 	}
 	if m.PageSize() != unix.Getpagesize() {
 		t.Errorf("pages of %s", SizeName(m.PageSize()))
 	}
 	m.Close()
-	if m, err = NewMemory(MemoryConfig{Size: 32 * hugePageSize, PageSize: hugePageSize, Node: AnyNode}); err != nil {
+	if m, err = NewMemory(MemoryConfig{Size: 32 * hugePageSize, PageSize: hugePageSize}); err != nil {
 		t.Fatalf("all pages of both nodes: %v", err)
 	}
 	defer m.Close()
@@ -167,7 +167,7 @@ func TestGuestGigabytePages(t *testing.T) {
 		{"more than all of them", gigaPageSize + 1, IOVAVirtual, unix.Getpagesize()},
 		{"more than all of them, physical", gigaPageSize + 1, IOVAPhysical, 0},
 	} {
-		m, err := NewMemory(MemoryConfig{Size: tt.size, IOVA: tt.mode, Node: AnyNode})
+		m, err := NewMemory(MemoryConfig{Size: tt.size, IOVA: tt.mode})
 		if tt.pageSize == 0 {
 			if err == nil || !strings.Contains(err.Error(), "513 hugepages of 2 MiB wanted, 8 free") {
 				t.Errorf("%s: error %v", tt.name, err)
@@ -193,7 +193,7 @@ func TestGuestGigabytePages(t *testing.T) {
 func TestGuestPhysicalPoolGrows(t *testing.T) {
 	inGuest(t)
 	reserve(t, hugePageSize, 0, 16)
-	m, err := NewMemory(MemoryConfig{Size: 4 * hugePageSize, IOVA: IOVAPhysical, Node: 0})
+	m, err := NewMemory(MemoryConfig{Size: 4 * hugePageSize, IOVA: IOVAPhysical, Node: OnNode(0)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +228,7 @@ func TestGuestPhysicalAddressesNeedACapability(t *testing.T) {
 			if err := dropCapability(unix.CAP_SYS_ADMIN); err != nil {
 				return err
 			}
-			m, err := NewMemory(MemoryConfig{Size: 1, IOVA: IOVAPhysical, Node: AnyNode})
+			m, err := NewMemory(MemoryConfig{Size: 1, IOVA: IOVAPhysical})
 			if err == nil {
 				return errors.Join(errors.New("it has physical addresses"), m.Close())
 			}
@@ -284,7 +284,7 @@ func TestGuestB22KillGivesThePagesBack(t *testing.T) {
 	if got := pagesOf(t, hugePageSize, 0).Free; got != 16 {
 		t.Errorf("%d pages are free after the kill, 16 were before", got)
 	}
-	m, err := NewMemory(MemoryConfig{Size: 16 * hugePageSize, PageSize: hugePageSize, Node: AnyNode})
+	m, err := NewMemory(MemoryConfig{Size: 16 * hugePageSize, PageSize: hugePageSize})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -321,7 +321,7 @@ func TestHoldPages(t *testing.T) {
 	if _, err := fmt.Sscan(os.Getenv("VIONET_HOLD_PAGES"), &pages); err != nil {
 		t.Skip("for startHolder")
 	}
-	m, err := NewMemory(MemoryConfig{Size: pages * hugePageSize, PageSize: hugePageSize, Node: AnyNode})
+	m, err := NewMemory(MemoryConfig{Size: pages * hugePageSize, PageSize: hugePageSize})
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)

@@ -43,8 +43,18 @@ func (m IOVAMode) String() string {
 // AddrRange is a range of device addresses, both ends included.
 type AddrRange struct{ First, Last uint64 }
 
-// AnyNode leaves the choice of the NUMA node to the kernel.
+// AnyNode is a node that nobody chose.
 const AnyNode = -1
+
+// NodeChoice says on which NUMA node memory lies. The zero value leaves it to
+// the kernel.
+type NodeChoice struct{ plusOne int }
+
+// OnNode chooses the node with that number; AnyNode chooses none.
+func OnNode(number int) NodeChoice { return NodeChoice{plusOne: number + 1} }
+
+// number is the chosen node, or AnyNode.
+func (c NodeChoice) number() int { return c.plusOne - 1 }
 
 // MemoryConfig says how a Memory is made, and how what Grow adds is.
 type MemoryConfig struct {
@@ -57,9 +67,9 @@ type MemoryConfig struct {
 	PageSize int
 	NoHuge   bool // plain pages even where hugepages are free
 
-	// Node is the NUMA node that the memory lies on, or AnyNode. On a machine
-	// with one node it changes nothing.
-	Node int
+	// Node is the NUMA node that the memory lies on. On a machine with one
+	// node it changes nothing.
+	Node NodeChoice
 
 	IOVA   IOVAMode
 	Ranges []AddrRange // usable device addresses, for IOVARanges
@@ -120,11 +130,11 @@ func NewMemory(cfg MemoryConfig) (*Memory, error) {
 	if err := cfg.check(); err != nil {
 		return nil, fmt.Errorf("mbuf: %w", err)
 	}
-	node, err := bindingNode(cfg.Node, memoryNodes("/"))
+	node, err := bindingNode(cfg.Node.number(), memoryNodes("/"))
 	if err != nil {
 		return nil, fmt.Errorf("mbuf: %w", err)
 	}
-	cfg.Node = node
+	cfg.Node = OnNode(node)
 	m := &Memory{cfg: cfg}
 	if _, err := m.Grow(cfg.Size); err != nil {
 		return nil, err

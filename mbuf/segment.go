@@ -25,7 +25,7 @@ func newSegment(cfg MemoryConfig, size int) (*segment, error) {
 	}
 	var failure error
 	for _, pageSize := range cfg.pageSizes(size) {
-		s, err := mapSegment(size, pageSize, cfg.Node)
+		s, err := mapSegment(size, pageSize, cfg.Node.number())
 		if err == nil {
 			return s, nil
 		}

@@ -29,6 +29,8 @@ type access interface {
 	// mapDMA lets the function reach the regions at their device addresses;
 	// on an error none of them is mapped.
 	mapDMA(regions []mbuf.Region) error
+	// unmapDMA undoes one mapDMA; close undoes those that are left.
+	unmapDMA(regions []mbuf.Region) error
 
 	// enableVectors switches MSI-X on and gives the number of vectors, want at
 	// most; 0 when the function, or this way to it, has none.

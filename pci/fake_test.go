@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -212,6 +213,13 @@ func (a *fakeAccess) mapDMA(regions []mbuf.Region) error {
 		return a.mapErr
 	}
 	a.mapped = append(a.mapped, regions...)
+	return nil
+}
+
+func (a *fakeAccess) unmapDMA(regions []mbuf.Region) error {
+	a.mapped = slices.DeleteFunc(a.mapped, func(m mbuf.Region) bool {
+		return slices.ContainsFunc(regions, func(r mbuf.Region) bool { return r.IOVA == m.IOVA })
+	})
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,6 +30,11 @@ type Transport struct {
 	regs       layout
 	addressing port.Addressing
 	closed     bool
+
+	// mapping keeps the mapping of memory that grows, on whatever goroutine
+	// that happens, apart from Map and Close.
+	mapping     sync.Mutex
+	stopGrowing func()
 
 	interrupts *interrupts   // nil until somebody wants some
 	removal    *port.EventFD // nil where nobody announces it, or watches for it
@@ -76,11 +82,38 @@ func (t *Transport) Map(mem *mbuf.Memory) error {
 	if want == mbuf.IOVAPhysical && mem.Mode() != want {
 		return t.fail(fmt.Errorf("the device goes around the IOMMU (it does not offer ACCESS_PLATFORM, or there is none) and takes physical addresses, but the memory has addresses of mode %q: use --iova-mode=pa", mem.Mode()))
 	}
-	err := t.access.mapDMA(mem.Regions())
+	err := t.mapAll(mem)
 	if err != nil && mem.Mode() == mbuf.IOVAPhysical {
 		err = fmt.Errorf("%w: the IOMMU refuses physical addresses; it may translate too few bits", err)
 	}
 	return t.fail(err)
+}
+
+// mapAll maps the memory that there is, and what it grows by from now on.
+func (t *Transport) mapAll(mem *mbuf.Memory) error {
+	t.mapping.Lock()
+	defer t.mapping.Unlock()
+	t.stopGrowing = mem.OnGrow(t.mapGrown, t.unmapGrown)
+	return t.access.mapDMA(mem.Regions())
+}
+
+// mapGrown lets the device reach new memory, also while its queues are at work.
+func (t *Transport) mapGrown(added []mbuf.Region) error {
+	t.mapping.Lock()
+	defer t.mapping.Unlock()
+	if t.closed {
+		return nil
+	}
+	return t.fail(t.access.mapDMA(added))
+}
+
+// unmapGrown takes new memory back that another device can't have.
+func (t *Transport) unmapGrown(added []mbuf.Region) {
+	t.mapping.Lock()
+	defer t.mapping.Unlock()
+	if err := t.access.unmapDMA(added); err != nil {
+		t.log.Error(t.fail(err).Error())
+	}
 }
 
 // Reset makes the device forget everything and waits until it has, timeout at
@@ -223,6 +256,11 @@ func (t *Transport) Close() error {
 		return nil
 	}
 	t.closed = true
+	if t.stopGrowing != nil {
+		t.stopGrowing()
+	}
+	t.mapping.Lock()
+	defer t.mapping.Unlock()
 	err := join(t.stopWatching(), t.quiesce(), t.regs.close(), t.access.close())
 	t.log.Debug("pci: closed", "bdf", t.bdf)
 	return t.fail(err)

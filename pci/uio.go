@@ -190,6 +190,8 @@ func (d *uioDevice) translated() (port.Addressing, error) {
 
 func (d *uioDevice) mapDMA([]mbuf.Region) error { return nil }
 
+func (d *uioDevice) unmapDMA([]mbuf.Region) error { return nil }
+
 func (d *uioDevice) enableVectors(int) (int, error) { return 0, nil }
 
 func (d *uioDevice) route(vector, _ int) error {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -106,6 +107,13 @@ func (d *vfioDevice) mapDMA(regions []mbuf.Region) error {
 	}
 	d.mapped = append(d.mapped, regions...)
 	return nil
+}
+
+func (d *vfioDevice) unmapDMA(regions []mbuf.Region) error {
+	d.mapped = slices.DeleteFunc(d.mapped, func(m mbuf.Region) bool {
+		return slices.ContainsFunc(regions, func(r mbuf.Region) bool { return r.IOVA == m.IOVA })
+	})
+	return d.container.unmapDMA(regions)
 }
 
 // close unmaps the memory and closes the device and, when no other function
