@@ -12,6 +12,8 @@ import (
 // Configure records what the next Start asks for; see port.Port. It checks
 // everything that can be known before the device is asked.
 func (d *Device) Configure(cfg port.Config) error {
+	d.control.change.Lock()
+	defer d.control.change.Unlock()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err := d.mustBe(stopped, "configure"); err != nil {
@@ -21,6 +23,10 @@ func (d *Device) Configure(cfg port.Config) error {
 	if err := d.check(cfg); err != nil {
 		return fmt.Errorf("%s: %w", d.Name(), err)
 	}
+	rss, err := d.resolveRSS(cfg)
+	if err != nil {
+		return fmt.Errorf("%s: %w", d.Name(), err)
+	}
 	if d.mem == nil {
 		mem := cfg.Pool.Memory()
 		if err := d.transport.Map(mem); err != nil {
@@ -28,7 +34,7 @@ func (d *Device) Configure(cfg port.Config) error {
 		}
 		d.mem = mem
 	}
-	d.cfg = cfg
+	d.cfg, d.control.settings.rss = cfg, rss
 	return nil
 }
 

@@ -29,10 +29,16 @@ type Options struct {
 	// NoPacked refuses packed virtqueues (devarg packed_vq=0); InOrder takes
 	// IN_ORDER, EventIdx takes EVENT_IDX where the device has them.
 	NoPacked, InOrder, EventIdx bool
+	// Speed is the link's speed in Mb/s, in place of what the device says; 0:
+	// ask the device.
+	Speed uint32
 	// MAC is the address of a device that has none of its own; nil: random.
 	MAC net.HardwareAddr
 	// ResetTimeout bounds the wait for a reset; 0: 3 s.
 	ResetTimeout time.Duration
+	// ControlTimeout bounds the wait for the answer to a command on the control
+	// queue; 0: 1 s.
+	ControlTimeout time.Duration
 	// Logger is told which paths a Start chose and when a queue breaks; nil:
 	// nobody is.
 	Logger *slog.Logger
@@ -62,8 +68,10 @@ type Device struct {
 	opts      Options
 	log       *slog.Logger
 
-	// What the device said when it was opened.
-	offered  virtio.Features
+	// What the device said when it was opened: everything that it offers, and
+	// what of that may be used.
+	everything, offered virtio.Features
+
 	mac      net.HardwareAddr
 	maxPairs int
 	maxMTU   int
@@ -80,7 +88,9 @@ type Device struct {
 	base     port.Stats // counters at the last ResetStats
 	past     port.Stats // counters of queues that are gone
 
-	notify atomic.Pointer[func(port.Event)]
+	linkUp  atomic.Bool // as the application was told last
+	notify  atomic.Pointer[func(port.Event)]
+	control control
 }
 
 var _ port.Port = (*Device)(nil)
@@ -95,12 +105,15 @@ func Open(t Transport, opts Options) (*Device, error) {
 	if opts.ResetTimeout == 0 {
 		opts.ResetTimeout = defaultResetTimeout
 	}
+	if opts.ControlTimeout == 0 {
+		opts.ControlTimeout = defaultControlTimeout
+	}
 	d := &Device{transport: t, opts: opts, log: opts.Logger, maxMTU: maxRxPktLen - etherOverhead - virtio.NetHeaderSize}
 	if err := d.probe(); err != nil {
 		t.Close()
 		return nil, fmt.Errorf("%s: %w", t.Name(), err)
 	}
-	t.Watch(func() { d.event(port.LinkChange) })
+	t.Watch(d.configChanged)
 	return d, nil
 }
 
@@ -114,6 +127,7 @@ func (d *Device) probe() error {
 	if err != nil {
 		return fmt.Errorf("read the offered features: %w", err)
 	}
+	d.everything = offered
 	offered &^= unwantedFeatures(d.opts)
 	if offered.Has(virtio.NetMTU) {
 		mtu, err := readConfig16(t, virtio.ConfigMTU)
@@ -129,9 +143,8 @@ func (d *Device) probe() error {
 	if d.mac, err = d.readMAC(offered); err != nil {
 		return err
 	}
-	d.offered = offered
-	d.maxPairs = max(t.MaxPairs(), 1)
-	return nil
+	d.offered, err = d.probeControl(offered)
+	return err
 }
 
 // acknowledge resets the device and tells it that there is a driver.
@@ -213,7 +226,8 @@ func (d *Device) Info() port.Info {
 		MaxDesc:      32768,
 		MinRxBufSize: 64,
 		MaxRxPktLen:  maxRxPktLen,
-		MaxMACs:      64,
+		MaxMACs:      maxMACs,
+		Promiscuous:  d.control.settings.promiscuous,
 		RxCapa:       rxCapabilities(d.offered),
 		TxCapa:       txCapabilities(d.offered),
 		RxActive:     d.active.RxOffloads,
@@ -236,17 +250,34 @@ func (d *Device) mtu() int {
 func (d *Device) Link() port.Link {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	return d.link()
+}
+
+func (d *Device) link() port.Link {
 	if d.state != started {
 		return port.Link{FullDuplex: true}
 	}
-	link := port.Link{Up: true, Speed: port.SpeedUnknown, FullDuplex: true}
+	link := port.Link{Up: true, Speed: d.opts.Speed, FullDuplex: true}
 	if d.accepted.Has(virtio.NetStatus) {
 		status, err := readConfig16(d.transport, virtio.ConfigStatus)
 		if err != nil || status&virtio.NetStatusLinkUp == 0 {
 			return port.Link{FullDuplex: true}
 		}
 	}
+	if link.Speed == 0 {
+		link.Speed, link.FullDuplex = d.deviceSpeed()
+	}
 	return link
+}
+
+// deviceSpeed reads speed and duplex from a device that tells them.
+func (d *Device) deviceSpeed() (speed uint32, fullDuplex bool) {
+	var b [5]byte
+	if !d.accepted.Has(virtio.NetSpeedDuplex) || d.transport.ReadConfig(virtio.ConfigSpeed, b[:]) != nil {
+		return port.SpeedUnknown, true
+	}
+	const half = 0 // of the duplex field; 0xff is unknown
+	return binary.LittleEndian.Uint32(b[:]), b[4] != half
 }
 
 // Paths says which burst functions the last Start chose, and why.
@@ -255,10 +286,6 @@ func (d *Device) Paths() port.Paths {
 	defer d.mu.Unlock()
 	return d.paths
 }
-
-// SetPromiscuous needs the device's control queue, which this driver does not
-// use yet; the device receives what it likes.
-func (d *Device) SetPromiscuous(bool) error { return port.ErrNotSupported }
 
 // Notify registers the function that is told of the port's events.
 func (d *Device) Notify(f func(port.Event)) {

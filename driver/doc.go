@@ -16,6 +16,11 @@
 // Device.Paths says which were chosen, why, and what would have to change for
 // a simpler one.
 //
+// Where the device has a control queue, Device has the optional interfaces of
+// package port: receive modes, address and VLAN filters, RSS, coalescing. What
+// they set outlives the reset of every Start. Each command ends within
+// Options.ControlTimeout, and at once when the port is stopped.
+//
 // The queues follow the goroutine rules of package port. Nothing that the
 // device writes is trusted: a queue whose device breaks a rule stops, says so
 // through Err, and works again after Stop and Start.

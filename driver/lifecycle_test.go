@@ -54,7 +54,8 @@ func TestStartStopCloseInAnyState(t *testing.T) {
 }
 
 func TestFailedStartLeavesNothingBehind(t *testing.T) {
-	r := newRig(t, rigConfig{dev: fakedev.Config{FailSetupOn: true, FailSetup: virtio.TxQueue(0)}})
+	r := newRig(t, rigConfig{})
+	r.dev.FailSetup(virtio.TxQueue(0))
 	for range 3 {
 		if err := r.port.Start(); err == nil {
 			t.Fatal("Start succeeded")

@@ -20,7 +20,7 @@ const (
 // to read the device right, whatever the application asks for.
 const baseFeatures = virtio.Version1 | virtio.AnyLayout | virtio.AccessPlatform |
 	virtio.RingPacked | virtio.InOrder | virtio.EventIdx |
-	virtio.NotificationData | virtio.OrderPlatform |
+	virtio.NotificationData | virtio.OrderPlatform | virtio.RingReset |
 	virtio.NetMAC | virtio.NetStatus | virtio.NetMTU | virtio.NetSpeedDuplex | virtio.NetMrgRxbuf
 
 // unwantedFeatures are those that the options keep from being negotiated: the
@@ -52,6 +52,12 @@ func rxCapabilities(offered virtio.Features) port.RxOffloads {
 	}
 	if offered.Has(virtio.NetMrgRxbuf) {
 		capa |= port.RxScatter
+	}
+	if offered.Has(rxVLANFeatures) {
+		capa |= port.RxVLANFilt
+	}
+	if offered.Has(rxHashFeatures) {
+		capa |= port.RxRSSHash
 	}
 	return capa
 }
@@ -87,6 +93,15 @@ func offloadFeatures(cfg port.Config) virtio.Features {
 	if cfg.RxOffloads&port.RxScatter != 0 {
 		need |= virtio.NetMrgRxbuf
 	}
+	if cfg.RxOffloads&port.RxVLANFilt != 0 {
+		need |= rxVLANFeatures
+	}
+	if cfg.RxOffloads&port.RxRSSHash != 0 {
+		need |= rxHashFeatures
+	}
+	if cfg.RSS != nil {
+		need |= rssFeatures
+	}
 	return need
 }
 
@@ -98,7 +113,7 @@ func selectFeatures(offered virtio.Features, cfg port.Config) (virtio.Features, 
 	if missing := need &^ offered; missing != 0 {
 		return 0, &FeatureError{Asked: fmt.Sprintf("Rx offloads [%v] Tx offloads [%v]", cfg.RxOffloads, cfg.TxOffloads), Missing: missing}
 	}
-	accepted := offered&baseFeatures | need
+	accepted := offered&baseFeatures | need | controlFeatures(offered, need, cfg)
 	if cfg.TxOffloads&(port.TxMultiSegs|port.TxTCPTSO) != 0 {
 		accepted |= offered & virtio.IndirectDesc
 	}

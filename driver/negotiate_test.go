@@ -12,12 +12,18 @@ import (
 )
 
 // The features of a port without offloads, on a device that offers them all.
-const plainFeatures = virtio.Version1 | virtio.AccessPlatform | virtio.RingPacked | virtio.NotificationData | virtio.OrderPlatform |
-	virtio.NetMAC | virtio.NetStatus | virtio.NetMTU | virtio.NetSpeedDuplex | virtio.NetMrgRxbuf
+const plainFeatures = virtio.Version1 | virtio.AccessPlatform | virtio.RingPacked | virtio.NotificationData | virtio.OrderPlatform | virtio.RingReset |
+	virtio.NetMAC | virtio.NetStatus | virtio.NetMTU | virtio.NetSpeedDuplex | virtio.NetMrgRxbuf | controlFeatures
+
+// The part of them that the control queue brings: filters and coalescing, which
+// do nothing until somebody asks, on the running port, and the announcement,
+// for which the device asks.
+const controlFeatures = virtio.NetCtrlVQ | virtio.NetCtrlRx | virtio.NetCtrlRxExtra | virtio.NetCtrlMACAddr |
+	virtio.NetGuestAnnounce | virtio.NetNotfCoal
 
 func TestB05OnlyRequestedFeaturesAreAcknowledged(t *testing.T) {
 	const tso = virtio.NetCSUM | virtio.NetHostTSO4 | virtio.NetHostTSO6
-	const lro = virtio.NetGuestCSUM | virtio.NetGuestTSO4 | virtio.NetGuestTSO6
+	const lro = virtio.NetCtrlGuestOffloads | virtio.NetGuestCSUM | virtio.NetGuestTSO4 | virtio.NetGuestTSO6
 	tests := []struct {
 		name    string
 		offered virtio.Features
@@ -30,7 +36,11 @@ func TestB05OnlyRequestedFeaturesAreAcknowledged(t *testing.T) {
 		{"tso brings the checksum", ^virtio.Features(0), port.Config{TxOffloads: port.TxTCPTSO}, plainFeatures | virtio.IndirectDesc | tso},
 		{"vlan insertion is the driver's work", ^virtio.Features(0), port.Config{TxOffloads: port.TxVLANInsert}, plainFeatures},
 		{"segments go into indirect tables", ^virtio.Features(0), port.Config{TxOffloads: port.TxMultiSegs}, plainFeatures | virtio.IndirectDesc},
-		{"rx checksum", ^virtio.Features(0), port.Config{RxOffloads: port.RxTCPCksum}, plainFeatures | virtio.NetGuestCSUM},
+		{"rx checksum", ^virtio.Features(0), port.Config{RxOffloads: port.RxTCPCksum}, plainFeatures | virtio.NetGuestCSUM | virtio.NetCtrlGuestOffloads},
+		{"vlan filter", ^virtio.Features(0), port.Config{RxOffloads: port.RxVLANFilt}, plainFeatures | virtio.NetCtrlVLAN},
+		{"the device's hash", ^virtio.Features(0), port.Config{RxOffloads: port.RxRSSHash}, plainFeatures | virtio.NetHashReport},
+		{"rss on one queue", ^virtio.Features(0), port.Config{RSS: &port.RSS{}}, plainFeatures | virtio.NetRSS},
+		{"a control queue without a use", virtio.Version1 | virtio.NetCtrlVQ | virtio.NetCtrlVLAN | virtio.NetMQ | virtio.NetCtrlRxExtra, port.Config{}, virtio.Version1},
 		{"lro brings the checksum", ^virtio.Features(0), port.Config{RxOffloads: port.RxTCPLRO}, plainFeatures | lro},
 		{"vlan strip is the driver's work", ^virtio.Features(0), port.Config{RxOffloads: port.RxVLANStrip}, plainFeatures},
 		{"children without their parents", virtio.Version1 | virtio.NetHostTSO4 | virtio.NetHostTSO6 | virtio.NetGuestTSO4 | virtio.NetCtrlRx | virtio.NetMQ,

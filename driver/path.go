@@ -9,7 +9,7 @@ import (
 
 // Rx offloads that need the header or the frame looked at. Scatter is not one
 // of them: it is what mergeable buffers are.
-const rxLooks = port.RxUDPCksum | port.RxTCPCksum | port.RxTCPLRO | port.RxVLANStrip
+const rxLooks = port.RxUDPCksum | port.RxTCPCksum | port.RxTCPLRO | port.RxVLANStrip | port.RxRSSHash
 
 // rxPath chooses the receive function; the name is what DPDK calls such a
 // path, the reasons are for people.

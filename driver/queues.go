@@ -36,22 +36,27 @@ func (d *Device) newRxQueue(i int, burst rxBurst) (*RxQueue, error) {
 		own:      d.cfg.Pool.NewCache(0),
 		portID:   uint16(d.opts.ID),
 		hdrLen:   virtio.HeaderSize(d.accepted),
-		refillAt: 1,
 		offloads: d.cfg.RxOffloads,
 	}
+	return q, d.setupRxQueue(q, i)
+}
+
+// setupRxQueue makes q's ring and fills it.
+func (d *Device) setupRxQueue(q *RxQueue, i int) error {
 	err := d.setupVirtqueue(&q.virtqueue, queueWish{
 		index: virtio.RxQueue(i), desc: d.cfg.RxDesc,
 		interrupt: d.cfg.RxInterrupts, onBroken: d.onBroken("receive", i),
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	q.cache = q.own
 	q.room = d.cfg.Pool.BufSize() - mbuf.Headroom + q.hdrLen
 	q.bufs = make([]*mbuf.Buf, q.size)
+	q.refillAt = 1
 	q.refill()
 	q.refillAt = max(1, q.limit/8)
-	return q, nil
+	return nil
 }
 
 func (d *Device) newTxQueue(i int, burst txBurst) (*TxQueue, error) {
@@ -62,22 +67,34 @@ func (d *Device) newTxQueue(i int, burst txBurst) (*TxQueue, error) {
 		staged:   newTxStage(),
 		offloads: d.cfg.TxOffloads,
 	}
+	return q, d.setupTxQueue(q, i)
+}
+
+// setupTxQueue makes q's ring.
+func (d *Device) setupTxQueue(q *TxQueue, i int) error {
 	err := d.setupVirtqueue(&q.virtqueue, queueWish{
 		index: virtio.TxQueue(i), desc: d.cfg.TxDesc,
 		indirect: true, onBroken: d.onBroken("transmit", i),
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	q.headers, err = q.alloc(q.size*headerStride, headerStride)
 	if err != nil {
 		q.free()
-		return nil, err
+		return err
 	}
 	q.cache = q.own
-	q.reclaimAt = q.limit / 4
+	q.reclaimAt = d.cfg.TxFreeThresh
+	if q.reclaimAt == 0 {
+		q.reclaimAt = q.limit / 4
+	}
+	if q.reclaimAt >= q.limit && q.limit > 1 {
+		q.free()
+		return fmt.Errorf("%w: free threshold %d: must be less than the %d descriptors", port.ErrInvalid, q.reclaimAt, q.limit)
+	}
 	q.bufs = make([]*mbuf.Buf, q.size)
-	return q, nil
+	return nil
 }
 
 // onBroken gives the function that a queue calls once when its device breaks
@@ -100,12 +117,17 @@ func (d *Device) releaseQueues() {
 	}
 	d.past = addStats(d.past, d.queueStats())
 	d.rx, d.tx = nil, nil
+	d.releaseControlQueue()
 }
 
 // RingMemory is the device memory in bytes that the rings of the first pairs
-// queue pairs take, for the size of the mbuf.Memory to make.
+// queue pairs and the control queue take, for the size of the mbuf.Memory to
+// make.
 func (d *Device) RingMemory(pairs int) (int, error) {
-	total := 0
+	total, err := d.controlMemory()
+	if err != nil {
+		return 0, err
+	}
 	for index := range 2 * pairs {
 		size, err := d.transport.QueueSize(index)
 		if err != nil {

@@ -17,6 +17,9 @@ func (q *RxQueue) applyOffloads(pkts []*mbuf.Buf) (n int, bytes uint64) {
 			q.drop(b)
 			continue
 		}
+		if q.offloads&port.RxRSSHash != 0 {
+			readHash(b)
+		}
 		if q.offloads&port.RxVLANStrip != 0 {
 			stripVLAN(b)
 		}
@@ -38,6 +41,7 @@ func (q *RxQueue) readHeader(b *mbuf.Buf) bool {
 			return false
 		}
 		b.Flags |= mbuf.RxL4None
+		b.CSumStart, b.CSumOffset = h.CSumStart, h.CSumOffset
 	case h.Flags&virtio.HdrDataValid != 0:
 		b.Flags |= mbuf.RxL4Good
 	}
@@ -53,5 +57,14 @@ func (q *RxQueue) readHeader(b *mbuf.Buf) bool {
 		return true
 	default:
 		return false
+	}
+}
+
+// readHash takes the hash that the device computed, if it did, out of the
+// header. The header has room for it where the offload was negotiated.
+func readHash(b *mbuf.Buf) {
+	if hash, ok := virtio.DecodeHash(b.Head(virtio.NetHeaderHashSize)); ok {
+		b.Hash = hash
+		b.Flags |= mbuf.RxHash
 	}
 }

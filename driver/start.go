@@ -13,6 +13,8 @@ import (
 // device is reset first, so that nothing of an earlier start is left. When a
 // step fails, the device is reset again and the port stays stopped.
 func (d *Device) Start() error {
+	d.control.change.Lock()
+	defer d.control.change.Unlock()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err := d.mustBe(stopped, "start"); err != nil {
@@ -29,6 +31,7 @@ func (d *Device) Start() error {
 	}
 	d.state = started
 	d.active = d.cfg
+	d.linkUp.Store(d.link().Up)
 	d.log.Info(fmt.Sprintf("virtio: using %s Rx path on port %d", d.paths.Rx.Name, d.opts.ID))
 	d.log.Info(fmt.Sprintf("virtio: using %s Tx path on port %d", d.paths.Tx.Name, d.opts.ID))
 	return nil
@@ -44,13 +47,18 @@ func (d *Device) start() error {
 	if err := d.setupQueues(); err != nil {
 		return err
 	}
+	if err := d.setupControlQueue(); err != nil {
+		return err
+	}
 	const running = virtio.StatusAcknowledge | virtio.StatusDriver | virtio.StatusFeaturesOK | virtio.StatusDriverOK
 	if err := d.transport.SetStatus(running); err != nil {
 		return fmt.Errorf("set status %v: %w", running, err)
 	}
-	pairs := max(d.cfg.RxQueues, d.cfg.TxQueues)
-	if err := d.transport.EnablePairs(pairs); err != nil && (pairs > 1 || !errors.Is(err, port.ErrNotSupported)) {
-		return fmt.Errorf("enable %d queue pairs: %w", pairs, err)
+	if err := d.enablePairs(); err != nil {
+		return err
+	}
+	if err := d.restoreSettings(); err != nil {
+		return err
 	}
 	for _, q := range d.rx {
 		q.kicker.Kick(q.ring.Position())
@@ -93,6 +101,7 @@ func (d *Device) negotiate() error {
 // Stop resets the device and frees every buffer that it held, packets that
 // were not sent yet among them.
 func (d *Device) Stop() error {
+	d.control.interrupt()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.state == closed {
@@ -116,6 +125,8 @@ func (d *Device) stop() error {
 
 // Close stops the port and gives the device back.
 func (d *Device) Close() error {
+	defer d.control.background.end()
+	d.control.interrupt()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.state == closed {

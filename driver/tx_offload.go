@@ -2,6 +2,8 @@ package driver
 
 import (
 	"encoding/binary"
+	"errors"
+	"fmt"
 
 	"vionet/mbuf"
 	"vionet/port"
@@ -17,23 +19,49 @@ const (
 const (
 	protoTCP = 6
 	protoUDP = 17
+
+	tcpMinLen = 20 // of a TCP header without options
 )
 
-// offload does what b's flags ask for, as far as it is the driver's part: it
-// inserts the VLAN tag, puts the pseudo-header's sum where the device starts
-// from, and fills in hdr (virtio 1.2, section 5.1.6.2). It reports whether the
-// request is one that this queue can serve.
-func (q *TxQueue) offload(b *mbuf.Buf, hdr *virtio.NetHeader) bool {
-	if !q.permits(b.Flags) {
-		return false
+// Reasons why a packet's request can't be served.
+var (
+	errNotEnabled = errors.New("it asks for an offload that the port was not started with")
+	errNoRoom     = errors.New("there is no room for a VLAN tag in front of the data, or no Ethernet header to put it in")
+	errNoIP       = errors.New("its flags and lengths do not describe an IP header in the first segment")
+	errNoL4       = errors.New("its lengths put the checksum beyond the first segment")
+	errBadTSO     = errors.New("segmentation needs TCP, SegSize and L4Len, and all headers in the first segment")
+)
+
+// Prepare says which of pkts Burst would send: it returns the number of packets
+// at the front whose requests can be served, and why the next one's can't. It
+// changes nothing. Burst itself drops such a packet and counts it as an error.
+func (q *TxQueue) Prepare(pkts []*mbuf.Buf) (int, error) {
+	for i, b := range pkts {
+		if err := q.check(b); err != nil {
+			return i, fmt.Errorf("packet %d: %w", i, err)
+		}
 	}
-	if b.Flags&mbuf.TxVLAN != 0 && !insertVLAN(b) {
-		return false
+	return len(pkts), nil
+}
+
+// check reports why b's requests can't be served, or nil.
+func (q *TxQueue) check(b *mbuf.Buf) error {
+	if !q.permits(b.Flags) {
+		return errNotEnabled
+	}
+	if b.Flags&mbuf.TxVLAN != 0 && (b.Len() < etherAddrsLen || b.Headroom() < vlanTagLen) {
+		return errNoRoom
 	}
 	if b.Flags&mbuf.TxL4Mask == 0 {
-		return true
+		return nil
 	}
-	return requestChecksum(b, hdr) && (b.Flags&mbuf.TxTSO == 0 || requestTSO(b, hdr))
+	if err := checkL4(b); err != nil {
+		return err
+	}
+	if b.Flags&mbuf.TxTSO != 0 {
+		return checkTSO(b)
+	}
+	return nil
 }
 
 // permits reports whether every request in flags was enabled at Start.
@@ -47,43 +75,78 @@ func (q *TxQueue) permits(flags mbuf.Flags) bool {
 		enabled(mbuf.TxTSO, port.TxTCPTSO)
 }
 
-// requestChecksum asks the device for the L4 checksum of b. The headers must
-// lie in the first segment.
-func requestChecksum(b *mbuf.Buf, hdr *virtio.NetHeader) bool {
-	proto, field := byte(protoTCP), tcpChecksumOffset
-	if b.Flags&mbuf.TxUDPChecksum != 0 {
-		proto, field = protoUDP, udpChecksumOffset
+// checkL4 looks for the headers that a checksum request speaks of.
+func checkL4(b *mbuf.Buf) error {
+	least := ipv4MinLen
+	switch b.Flags & (mbuf.TxIPv4 | mbuf.TxIPv6) {
+	case mbuf.TxIPv4:
+	case mbuf.TxIPv6:
+		least = ipv6MinLen
+	default:
+		return errNoIP
 	}
-	l2, l3 := int(b.L2Len), int(b.L3Len)
-	start := l2 + l3
+	if int(b.L3Len) < least || int(b.L2Len)+int(b.L3Len) > b.Len() {
+		return errNoIP
+	}
+	_, field := l4Protocol(b.Flags)
+	if int(b.L2Len)+int(b.L3Len)+field+2 > b.Len() {
+		return errNoL4
+	}
+	return nil
+}
+
+func checkTSO(b *mbuf.Buf) error {
+	headers := int(b.L2Len) + int(b.L3Len) + int(b.L4Len)
+	if b.SegSize == 0 || b.L4Len < tcpMinLen || b.Flags&mbuf.TxUDPChecksum != 0 || headers > b.Len() {
+		return errBadTSO
+	}
+	return nil
+}
+
+// l4Protocol is the protocol number that a request speaks of, and the offset of
+// the checksum in its header.
+func l4Protocol(flags mbuf.Flags) (proto byte, field int) {
+	if flags&mbuf.TxUDPChecksum != 0 {
+		return protoUDP, udpChecksumOffset
+	}
+	return protoTCP, tcpChecksumOffset
+}
+
+// offload does what b's flags ask for, as far as it is the driver's part: it
+// inserts the VLAN tag, puts the pseudo-header's sum where the device starts
+// from, and fills in hdr (virtio 1.2, section 5.1.6.2). The packet was checked.
+func offload(b *mbuf.Buf, hdr *virtio.NetHeader) {
+	if b.Flags&mbuf.TxVLAN != 0 {
+		insertVLAN(b)
+	}
+	if b.Flags&mbuf.TxL4Mask != 0 {
+		requestChecksum(b, hdr)
+	}
+	if b.Flags&mbuf.TxTSO != 0 {
+		requestTSO(b, hdr)
+	}
+}
+
+// requestChecksum asks the device for the L4 checksum of b.
+func requestChecksum(b *mbuf.Buf, hdr *virtio.NetHeader) {
+	proto, field := l4Protocol(b.Flags)
+	l2, start := int(b.L2Len), int(b.L2Len)+int(b.L3Len)
 	frame := b.Bytes()
-	if start+field+2 > len(frame) {
-		return false
-	}
-	sum, ok := pseudoSum(frame[l2:start], b.Flags, proto, b.PacketLen()-start)
-	if !ok {
-		return false
-	}
+	sum := pseudoSum(frame[l2:start], b.Flags, proto, b.PacketLen()-start)
 	binary.BigEndian.PutUint16(frame[start+field:], sum)
 	hdr.Flags = virtio.HdrNeedsCSum
 	hdr.CSumStart, hdr.CSumOffset = uint16(start), uint16(field)
-	return true
 }
 
 // requestTSO asks the device to segment b.
-func requestTSO(b *mbuf.Buf, hdr *virtio.NetHeader) bool {
-	headers := int(b.L2Len) + int(b.L3Len) + int(b.L4Len)
-	if b.SegSize == 0 || b.L4Len == 0 || b.Flags&mbuf.TxUDPChecksum != 0 || headers > b.Len() {
-		return false
-	}
-	hdr.GSOType = virtio.GSOTCPv4
+func requestTSO(b *mbuf.Buf, hdr *virtio.NetHeader) {
 	if b.Flags&mbuf.TxIPv6 != 0 {
 		hdr.GSOType = virtio.GSOTCPv6
 	} else {
+		hdr.GSOType = virtio.GSOTCPv4
 		fillIPv4Checksum(b.Bytes()[b.L2Len : b.L2Len+b.L3Len])
 	}
-	hdr.GSOSize, hdr.HdrLen = b.SegSize, uint16(headers)
-	return true
+	hdr.GSOSize, hdr.HdrLen = b.SegSize, b.L2Len+b.L3Len+b.L4Len
 }
 
 // fillIPv4Checksum completes the checksum of an IPv4 header: a segmented
@@ -104,17 +167,12 @@ const (
 // pseudoSum is the one's complement sum of the pseudo-header of an L4 packet
 // of length bytes, not inverted. The length is the true one, not the 16 bits
 // of the IP header, which a large segmented packet overflows.
-func pseudoSum(ip []byte, flags mbuf.Flags, proto byte, length int) (uint16, bool) {
-	var addrs []byte
-	switch {
-	case flags&mbuf.TxIPv6 != 0 && len(ip) >= ipv6MinLen:
+func pseudoSum(ip []byte, flags mbuf.Flags, proto byte, length int) uint16 {
+	addrs := ip[ipv4Source:ipv4MinLen]
+	if flags&mbuf.TxIPv6 != 0 {
 		addrs = ip[ipv6Source:ipv6MinLen]
-	case flags&mbuf.TxIPv4 != 0 && len(ip) >= ipv4MinLen:
-		addrs = ip[ipv4Source:ipv4MinLen]
-	default:
-		return 0, false
 	}
-	return fold(sumWords(addrs) + uint64(proto) + uint64(length>>16) + uint64(length&0xffff)), true
+	return fold(sumWords(addrs) + uint64(proto) + uint64(length>>16) + uint64(length&0xffff))
 }
 
 // sumWords adds up the 16-bit words of b, whose length is even.

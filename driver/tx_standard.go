@@ -27,9 +27,12 @@ func txStandard(q *TxQueue, pkts []*mbuf.Buf) int {
 		}
 		taken++
 		var hdr virtio.NetHeader
-		if need > room || need >= maxSegments || b.Flags&txRequests != 0 && !q.offload(b, &hdr) {
+		if need > room || need >= maxSegments || b.Flags&txRequests != 0 && q.check(b) != nil {
 			q.drop(b)
 			continue
+		}
+		if b.Flags&txRequests != 0 {
+			offload(b, &hdr)
 		}
 		if q.staged.full(b.Segments() + 1) {
 			q.flush()

@@ -44,6 +44,7 @@ func (d *Device) setupVirtqueue(v *virtqueue, wish queueWish) error {
 		return fmt.Errorf("the device has no virtqueue %d", wish.index)
 	}
 	v.size, v.limit, v.mem, v.onBroken = size, size, d.mem, wish.onBroken
+	v.broken.Store(nil)
 	if wish.desc != 0 {
 		v.limit = min(wish.desc, size)
 	}

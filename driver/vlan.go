@@ -13,20 +13,16 @@ const (
 )
 
 // insertVLAN puts the tag with b.VLAN behind the Ethernet addresses and takes
-// the request back, so that a packet sent twice is tagged once. It reports
-// false, with nothing changed, when the first segment has no room in front or
-// does not hold the addresses.
-func insertVLAN(b *mbuf.Buf) bool {
-	if b.Len() < etherAddrsLen || b.Prepend(vlanTagLen) == nil {
-		return false
-	}
+// the request back, so that a packet sent twice is tagged once. The first
+// segment holds the addresses and has room in front.
+func insertVLAN(b *mbuf.Buf) {
+	b.Prepend(vlanTagLen)
 	frame := b.Bytes()
 	copy(frame, frame[vlanTagLen:vlanTagLen+etherAddrsLen])
 	binary.BigEndian.PutUint16(frame[etherAddrsLen:], etherTypeVLAN)
 	binary.BigEndian.PutUint16(frame[etherAddrsLen+2:], b.VLAN)
 	b.Flags &^= mbuf.TxVLAN
 	b.L2Len += vlanTagLen
-	return true
 }
 
 // stripVLAN takes the outer tag out of a received frame into b.VLAN.
@@ -39,4 +35,7 @@ func stripVLAN(b *mbuf.Buf) {
 	b.Flags |= mbuf.RxVLANStripped
 	copy(frame[vlanTagLen:], frame[:etherAddrsLen])
 	b.TrimFront(vlanTagLen)
+	if b.Flags&mbuf.RxL4None != 0 {
+		b.CSumStart -= min(b.CSumStart, vlanTagLen)
+	}
 }

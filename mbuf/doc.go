@@ -3,8 +3,9 @@
 // Memory is a range of this process that devices may reach: hugepages or
 // plain pages behind a memory file, with one device address (IOVA) for every
 // byte. A Pool cuts buffers (Buf) out of it once; nothing is allocated
-// afterwards, unless Pool.Grow asks for more. A Cache is one goroutine's private stack in front of a pool, so
-// that taking and giving back buffers costs no lock per packet.
+// afterwards, unless Pool.Grow asks for more. A Cache is one goroutine's
+// private stack in front of a pool, so that taking and giving back buffers
+// costs no lock per packet.
 //
 // # Ownership
 //

@@ -1,13 +1,14 @@
 package pci
 
 import (
-	"errors"
 	"strings"
+
+	"vionet/port"
 )
 
 // ErrGone is wrapped when the device was removed, or when the kernel asked for
 // it back. Close the transport then; there is nothing else to do with it.
-var ErrGone = errors.New("the device is gone")
+var ErrGone = port.ErrGone
 
 // joined are several errors on one line.
 type joined []error

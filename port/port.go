@@ -17,6 +17,8 @@ var (
 	// ErrState: not in this state, such as a change of offloads while the
 	// port is started.
 	ErrState = errors.New("wrong port state")
+	// ErrGone: the device was removed; close the port.
+	ErrGone = errors.New("the device is gone")
 	// ErrClosed: the port was closed.
 	ErrClosed = net.ErrClosed
 )
@@ -25,9 +27,12 @@ var (
 type Config struct {
 	RxQueues, TxQueues int // number of queues; 0 means 1
 	RxDesc, TxDesc     int // descriptors of each queue; 0: the device's size
-	RxOffloads         RxOffloads
-	TxOffloads         TxOffloads
-	MTU                int // bytes of L3 data; 0: the port's default, 1500
+	// TxFreeThresh is the number of free descriptors below which a transmit
+	// queue takes completed ones back; 0: a quarter of them.
+	TxFreeThresh int
+	RxOffloads   RxOffloads
+	TxOffloads   TxOffloads
+	MTU          int // bytes of L3 data; 0: the port's default, 1500
 	// RxInterrupts makes RxQueue.Wait possible.
 	RxInterrupts bool
 	// RSS asks for receive-side scaling; nil: the device spreads packets as it
@@ -148,6 +153,9 @@ const (
 	LinkChange Event = iota
 	// NeedsReset: the device asked to be reset, or a queue is broken.
 	NeedsReset
+	// Removed: the device is gone, or about to go. Stop all bursts and close
+	// the port.
+	Removed
 	// Announce: the device wants the application to send packets that show its
 	// addresses to the network, such as gratuitous ARP; the machine has moved,
 	// say. The port sends none: it does not know the addresses, and its transmit

@@ -25,8 +25,9 @@ func devbind(store func(path, value string) error) *cli.Command {
 		Name:      "devbind",
 		Usage:     "show which driver network functions have, bind them and give them back",
 		UsageText: "vionet devbind [--status]\nvionet devbind [--force] -b DRIVER BDF...\nvionet devbind [--force] -u BDF...",
-		Description: "A function that vionet drives must be bound to vfio-pci. An address (BDF) is written\n" +
-			"0000:00:01.0 or 00:01.0. All functions are checked before any is changed.",
+		Description: "A function that vionet drives must be bound to vfio-pci or, where that can't be had, to\n" +
+			"uio_pci_generic or igb_uio, which leave all memory open to its DMA. An address (BDF) is\n" +
+			"written 0000:00:01.0 or 00:01.0. All functions are checked before any is changed.",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "status", Aliases: []string{"s"}, Usage: "show the functions and their drivers (what happens without flags)"},
 			&cli.StringFlag{Name: "bind", Aliases: []string{"b"}, Usage: "bind the functions to `DRIVER`, such as vfio-pci"},

@@ -22,6 +22,9 @@ type devices struct {
 	loops  []*vhost.Loopback
 }
 
+// pciArguments are the device arguments of every virtio device.
+const pciArguments = "mrg_rxbuf=, in_order=, packed_vq=, event_idx=, simple_tx_support=, speed="
+
 // openDevices opens PCI functions first and virtual devices next, as their
 // port numbers go. Without any there is the embedded device.
 func openDevices(eal ealOptions, log *slog.Logger) (*devices, error) {
@@ -87,7 +90,15 @@ func (d *devices) openPCI(dev device) error {
 	if err != nil {
 		return err
 	}
-	if err := refuseUnknown(dev, args, "mrg_rxbuf=, simple_tx_support="); err != nil {
+	packed := true
+	if err := takeBit(dev, args, "packed_vq", &packed); err != nil {
+		return err
+	}
+	if err := takeBit(dev, args, "in_order", &opts.InOrder); err != nil {
+		return err
+	}
+	opts.NoPacked = !packed
+	if err := refuseUnknown(dev, args, pciArguments); err != nil {
 		return err
 	}
 	t, err := pci.Open(pci.Tree{}, dev.Name, pci.Options{Log: d.log})
@@ -126,7 +137,7 @@ func (d *devices) openVirtioUser(dev device) error {
 	if err != nil {
 		return err
 	}
-	if err := refuseUnknown(dev, args, "path=, queues=, queue_size=, mac=, mrg_rxbuf=, in_order=, packed_vq=, simple_tx_support="); err != nil {
+	if err := refuseUnknown(dev, args, "path=, queues=, queue_size=, mac=, server=, "+pciArguments); err != nil {
 		return err
 	}
 	cfg.Log, opts.MAC = d.log, cfg.MAC
@@ -163,22 +174,46 @@ func (d *devices) drive(t driver.Transport, opts driver.Options) error {
 	return nil
 }
 
-// driverOptions takes the driver's own arguments out of args.
+// driverOptions takes the driver's own arguments out of args. Those about the
+// kind of ring are left to a vhost-user front end, which hides from the driver
+// what they switch off; IN_ORDER is taken only where it is asked for by name,
+// since the paths without it are no slower.
 func (d *devices) driverOptions(dev device, args map[string]string) (driver.Options, error) {
 	opts := driver.Options{ID: len(d.ports), Devargs: dev.Args, Logger: d.log}
-	for key, no := range map[string]*bool{"mrg_rxbuf": &opts.NoMergeable, "simple_tx_support": &opts.NoSimpleTx} {
-		value, ok := args[key]
-		if !ok {
-			continue
+	opts.InOrder = args["in_order"] == "1"
+	mergeable, simple := true, true
+	for key, to := range map[string]*bool{"mrg_rxbuf": &mergeable, "simple_tx_support": &simple, "event_idx": &opts.EventIdx} {
+		if err := takeBit(dev, args, key, to); err != nil {
+			return opts, err
 		}
-		on, err := parseBit(dev.Name+" "+key, value)
+	}
+	opts.NoMergeable, opts.NoSimpleTx = !mergeable, !simple
+	if text, ok := args["speed"]; ok {
+		speed, err := parseInt(dev.Name+" speed", text, 1, maxSpeed)
 		if err != nil {
 			return opts, err
 		}
-		*no = !on
-		delete(args, key)
+		opts.Speed = uint32(speed)
+		delete(args, "speed")
 	}
 	return opts, nil
+}
+
+// maxSpeed is the fastest link that there is a name for, in Mb/s.
+const maxSpeed = 400_000
+
+// takeBit takes an argument that is 0 or 1 out of args, if it is there.
+func takeBit(dev device, args map[string]string, key string, to *bool) error {
+	text, ok := args[key]
+	if !ok {
+		return nil
+	}
+	delete(args, key)
+	on, err := parseBit(dev.Name+" "+key, text)
+	if err == nil {
+		*to = on
+	}
+	return err
 }
 
 // parseDevargs splits "key=value,…".

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -144,16 +145,7 @@ var guestMAC = []byte{0x52, 0x54, 0x00, 0x58, 0xd7, 0x01}
 func bootConsole(t *testing.T, options []string, arguments ...string) (*lab.Guest, *lab.Cable) {
 	t.Helper()
 	lab.Need(t, "qemu", "net", "root")
-	ns, err := lab.NewNamespace()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { ns.Close() })
-	cable, err := ns.Cable("tap0", 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cable.Close)
+	cable, ns := newCable(t, 1)
 	g := lab.Boot(t, lab.Config{
 		Program:   append([]string{"/bin/vionet", "testpmd", "--", "-i"}, arguments...),
 		Files:     map[string]string{"/bin/vionet": vionet(t)},
@@ -216,8 +208,8 @@ func checkForwardedChecksum(t *testing.T, g *lab.Guest, cable *lab.Cable) {
 }
 
 // checkGeneratedFrames lets the guest send and compares the bytes with those
-// of testpmd's generator.
-func checkGeneratedFrames(t *testing.T, g *lab.Guest, cable *lab.Cable) {
+// of testpmd's generator. It returns how many the guest counted.
+func checkGeneratedFrames(t *testing.T, g *lab.Guest, cable *lab.Cable) int {
 	t.Helper()
 	lab.Command(t, g.Console, "set fwd txonly")
 	seen := len(cable.Frames())
@@ -227,14 +219,20 @@ func checkGeneratedFrames(t *testing.T, g *lab.Guest, cable *lab.Cable) {
 		t.Fatal(err)
 	}
 	answer := lab.Command(t, g.Console, "stop")
-	if !regexp.MustCompile(`TX-packets: [1-9]\d+ `).MatchString(answer) {
-		t.Errorf("stop counted nothing:\n%s", answer)
+	m := sentPackets.FindStringSubmatch(answer)
+	if m == nil {
+		t.Fatalf("stop counted nothing:\n%s", answer)
+	}
+	counted, err := strconv.Atoi(m[1])
+	if err != nil || counted < 100 {
+		t.Errorf("%d packets counted, 100 seen", counted)
 	}
 	for _, f := range frames[seen : seen+100] {
 		if len(f) != 64 || !bytes.Equal(f[:42], generatedHeaders) {
 			t.Fatalf("generated frame of %d bytes\n% x\nwant headers\n% x", len(f), f, generatedHeaders)
 		}
 	}
+	return counted
 }
 
 // generatedHeaders are the headers of a txonly frame of 64 bytes: Ethernet

@@ -17,7 +17,7 @@ func run(args []string) int {
 	app := &cli.App{
 		Name:     "vionet",
 		Usage:    "virtio-net devices in user space",
-		Commands: []*cli.Command{testpmdCommand(), devbindCommand()},
+		Commands: []*cli.Command{testpmdCommand(), devbindCommand(), doctorCommand()},
 		// Errors are printed here, once.
 		ExitErrHandler: func(*cli.Context, error) {},
 	}

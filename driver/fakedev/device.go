@@ -25,10 +25,13 @@ type Config struct {
 	Refuse bool
 	// NoInterrupts makes QueueEvent fail.
 	NoInterrupts bool
-	// FailSetup makes SetupQueue fail for that virtqueue; 0 with FailSetupOn
-	// false: none does.
-	FailSetup   int
-	FailSetupOn bool
+	// ControlSize is the number of descriptors of the control queue; 0: 64.
+	ControlSize int
+	// RSSKeyMax, RSSTableMax and HashTypes are the limits of receive-side
+	// scaling (virtio 1.2, section 5.1.4); 0: 40 bytes, 128 entries, all types.
+	RSSKeyMax   int
+	RSSTableMax int
+	HashTypes   virtio.HashTypes
 }
 
 // DefaultFeatures is what a device offers unless told otherwise: every
@@ -51,7 +54,9 @@ type Device struct {
 	changed  func()
 	resets   int
 	enabled  int
+	failing  int // virtqueue whose SetupQueue fails, plus 1
 	closed   bool
+	control  control
 }
 
 // New makes a device.
@@ -72,11 +77,15 @@ func New(cfg Config) *Device {
 		cfg.QueueSize = 256
 	}
 	cfg.Pairs = max(cfg.Pairs, 1)
+	cfg.setControlDefaults()
 	d := &Device{cfg: cfg, queues: map[int]*Queue{}}
 	copy(d.config[virtio.ConfigMAC:], cfg.MAC)
 	binary.LittleEndian.PutUint16(d.config[virtio.ConfigStatus:], virtio.NetStatusLinkUp)
 	binary.LittleEndian.PutUint16(d.config[virtio.ConfigMaxPairs:], uint16(cfg.Pairs))
 	binary.LittleEndian.PutUint16(d.config[virtio.ConfigMTU:], cfg.MTU)
+	d.config[virtio.ConfigRSSKeyMax] = uint8(cfg.RSSKeyMax)
+	binary.LittleEndian.PutUint16(d.config[virtio.ConfigRSSTableMax:], uint16(cfg.RSSTableMax))
+	binary.LittleEndian.PutUint32(d.config[virtio.ConfigHashTypes:], uint32(cfg.HashTypes))
 	return d
 }
 
@@ -102,6 +111,9 @@ func (d *Device) Reset(time.Duration) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.status, d.accepted, d.enabled = 0, 0, 0
+	if d.cfg.controlled() {
+		d.enabled = 1 // until a command says more
+	}
 	d.closeQueues()
 	d.resets++
 	return nil
@@ -152,10 +164,20 @@ func (d *Device) ReadConfig(offset int, b []byte) error {
 }
 
 // MaxPairs implements driver.Transport.
-func (d *Device) MaxPairs() int { return d.cfg.Pairs }
+func (d *Device) MaxPairs() int {
+	if d.cfg.controlled() {
+		return 1
+	}
+	return d.cfg.Pairs
+}
 
 // QueueSize implements driver.Transport.
 func (d *Device) QueueSize(index int) (int, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if index == d.controlIndex() {
+		return d.cfg.ControlSize, nil
+	}
 	if index >= 2*d.cfg.Pairs {
 		return 0, nil
 	}
@@ -166,7 +188,7 @@ func (d *Device) QueueSize(index int) (int, error) {
 func (d *Device) SetupQueue(q port.QueueSetup) (port.Kicker, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.cfg.FailSetupOn && d.cfg.FailSetup == q.Index {
+	if d.failing == q.Index+1 {
 		return nil, errors.New("the device does not take the queue")
 	}
 	queue, err := newQueue(d, q, d.accepted)
@@ -174,7 +196,23 @@ func (d *Device) SetupQueue(q port.QueueSetup) (port.Kicker, error) {
 		return nil, err
 	}
 	d.queues[q.Index] = queue
+	if q.Index == d.controlIndex() {
+		return controlKicker{queue}, nil
+	}
 	return queue, nil
+}
+
+// ResetQueue implements driver.QueueResetter.
+func (d *Device) ResetQueue(index int, _ time.Duration) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	q := d.queues[index]
+	if q == nil {
+		return fmt.Errorf("virtqueue %d is not set up", index)
+	}
+	q.close()
+	delete(d.queues, index)
+	return nil
 }
 
 // QueueEvent implements driver.Transport.
@@ -198,6 +236,9 @@ func (d *Device) closeQueues() {
 
 // EnablePairs implements driver.Transport.
 func (d *Device) EnablePairs(n int) error {
+	if d.cfg.controlled() {
+		return fmt.Errorf("enable %d queue pairs: %w: it takes the control queue", n, port.ErrNotSupported)
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.enabled = n
@@ -221,20 +262,35 @@ func (d *Device) Close() error {
 	return nil
 }
 
-// SetLink moves the link and tells the driver.
-func (d *Device) SetLink(up bool) {
+// FailSetup makes SetupQueue fail for one virtqueue; -1 ends that.
+func (d *Device) FailSetup(index int) {
 	d.mu.Lock()
-	status := uint16(0)
-	if up {
-		status = virtio.NetStatusLinkUp
-	}
-	binary.LittleEndian.PutUint16(d.config[virtio.ConfigStatus:], status)
+	defer d.mu.Unlock()
+	d.failing = index + 1
+}
+
+// SetConfig writes to the device's configuration space and tells the driver.
+func (d *Device) SetConfig(offset int, b []byte) {
+	d.mu.Lock()
+	copy(d.config[offset:], b)
 	changed := d.changed
 	d.mu.Unlock()
 	if changed != nil {
 		changed()
 	}
 }
+
+// NeedReset puts the device into the state in which it needs a reset, and
+// tells the driver.
+func (d *Device) NeedReset() {
+	d.mu.Lock()
+	d.status |= virtio.StatusNeedsReset
+	d.mu.Unlock()
+	d.SetConfig(0, nil)
+}
+
+// SetLink moves the link and tells the driver.
+func (d *Device) SetLink(up bool) { d.setStatusBit(virtio.NetStatusLinkUp, up) }
 
 // Accepted are the features that the driver wrote since the last reset.
 func (d *Device) Accepted() virtio.Features {

@@ -1,6 +1,7 @@
 package fakedev
 
 import (
+	"encoding/binary"
 	"fmt"
 
 	"vionet/virtio"
@@ -52,6 +53,18 @@ func (d *Device) Sent(pair int) ([]Frame, error) {
 // buffers as it takes, num_buffers set. It fails when the driver has not given
 // enough buffers.
 func (d *Device) Deliver(pair int, hdr virtio.NetHeader, frame []byte) error {
+	return d.deliver(pair, hdr, nil, frame)
+}
+
+// DeliverHash is Deliver with what HASH_REPORT adds to the header: a hash, and
+// the number of the type that it is of, 0 for none.
+func (d *Device) DeliverHash(pair int, hash uint32, report uint16, frame []byte) error {
+	tail := binary.LittleEndian.AppendUint32(nil, hash)
+	return d.deliver(pair, virtio.NetHeader{}, binary.LittleEndian.AppendUint16(tail, report), frame)
+}
+
+// deliver puts tail behind the fields of hdr, as far as the header is longer.
+func (d *Device) deliver(pair int, hdr virtio.NetHeader, tail, frame []byte) error {
 	q := d.Queue(virtio.RxQueue(pair))
 	if q == nil {
 		return fmt.Errorf("pair %d is not set up", pair)
@@ -83,6 +96,7 @@ func (d *Device) Deliver(pair int, hdr virtio.NetHeader, frame []byte) error {
 	}
 	hdr.NumBuffers = uint16(len(parts))
 	hdr.Encode(first[:hdrLen])
+	copy(first[min(virtio.NetHeaderSize, hdrLen):hdrLen], tail)
 	for _, p := range parts {
 		q.PutUsed(uint32(p.head), uint32(p.n))
 	}

@@ -119,7 +119,7 @@ func (r *packedRing) publish() {
 }
 
 func (r *packedRing) skip(n int) {
-	if r.at += n; r.at >= r.setup.Size {
+	for r.at += n; r.at >= r.setup.Size; {
 		r.at, r.atWrap = r.at-r.setup.Size, !r.atWrap
 	}
 }
