@@ -7,7 +7,10 @@ export PATH := $(PATH):/usr/sbin:/sbin
 # What runs under the race detector: everything but the lab and its programs.
 RACE = $$(go list ./... | grep -v '/scripts/')
 
-.PHONY: help build run vm test deps lint race full bench fuzz
+# The guest matrix prints a line for each of its cells.
+MATRIX = ^(TestGuestMatrix|TestVhostUserInTheGuest)$$
+
+.PHONY: help build run vm test deps lint race full matrix bench fuzz
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,7 +24,7 @@ run: build ## open the console on an embedded device; needs nothing, not even ro
 vm: ## open the console in a QEMU guest, on two functions bound to vfio-pci
 	@go run ./scripts/vm
 
-test: deps build lint race full ## run everything; as root, install first what it needs
+test: deps build lint race full matrix ## run everything; as root, install first what it needs
 
 deps: ## install, as root, what the tests need, or say what is missing
 	@scripts/deps.sh install
@@ -33,8 +36,11 @@ race: ## run the tests that need no other program under the race detector
 	@command -v gcc >/dev/null || { echo 'the race detector needs a C compiler: install gcc and libc6-dev' >&2; exit 1; }
 	CGO_ENABLED=1 go test -race -short -timeout 10m $(RACE)
 
-full: ## run all tests, skipping none
-	VIONET_FULL=1 go test -p 1 -timeout 15m ./...
+full: ## run all tests but the matrix, skipping none
+	VIONET_FULL=1 go test -p 1 -timeout 15m -skip '$(MATRIX)' ./...
+
+matrix: ## run the console in a guest over every transport and ring; a line each
+	VIONET_FULL=1 go test -timeout 10m -run '$(MATRIX)' -v ./cmd/vionet
 
 bench: build ## measure against DPDK and print the table of ratios
 	go run ./scripts/bench

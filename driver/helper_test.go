@@ -60,6 +60,9 @@ func newRig(t testing.TB, c rigConfig) *rig {
 		if err := r.port.Close(); err != nil {
 			t.Error(err)
 		}
+		if n := r.dev.EarlyKicks(); n != 0 {
+			t.Errorf("%d notifications before DRIVER_OK", n)
+		}
 		if free := r.pool.Free(); free != r.pool.Size() {
 			t.Errorf("after Close %d of %d buffers are in the pool", free, r.pool.Size())
 		}

@@ -53,8 +53,10 @@ func (d *Device) setupRxQueue(q *RxQueue, i int) error {
 	q.cache = q.own
 	q.room = d.cfg.Pool.BufSize() - mbuf.Headroom + q.hdrLen
 	q.bufs = make([]*mbuf.Buf, q.size)
-	q.refillAt = 1
-	q.refill()
+	// Start kicks: before DRIVER_OK the device must not be notified (virtio
+	// 1.2, section 3.1.1).
+	q.fill()
+	q.ring.Publish()
 	q.refillAt = max(1, q.limit/8)
 	return nil
 }

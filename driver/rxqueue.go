@@ -88,14 +88,18 @@ func (q *RxQueue) drop(b *mbuf.Buf) {
 // every burst, whether packets came or not: a ring that ran dry has no other
 // way back.
 func (q *RxQueue) refill() {
-	if q.ring.Free() < q.refillAt || q.ring.Err() != nil {
-		return
+	if q.ring.Free() >= q.refillAt && q.ring.Err() == nil && q.fill() > 0 {
+		q.show()
 	}
-	added := 0
+}
+
+// fill adds buffers until the ring is full or the pool is empty. The device
+// sees them after Publish.
+func (q *RxQueue) fill() (added int) {
 	for {
 		want := min(q.ring.Free(), burstSize)
 		if want == 0 {
-			break
+			return added
 		}
 		got := q.cache.Get(q.fresh[:want])
 		for i, b := range q.fresh[:got] {
@@ -108,11 +112,8 @@ func (q *RxQueue) refill() {
 		added += got
 		if got < want {
 			q.noBuf.Store(q.noBuf.Load() + uint64(want-got))
-			break
+			return added
 		}
-	}
-	if added > 0 {
-		q.show()
 	}
 }
 

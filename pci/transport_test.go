@@ -14,29 +14,6 @@ import (
 	"vionet/virtio"
 )
 
-// deviceTransport is what the driver package asks of a transport.
-type deviceTransport interface {
-	Name() string
-	Driver() string
-	Addressing() port.Addressing
-	Map(mem *mbuf.Memory) error
-	Reset(timeout time.Duration) error
-	Status() (virtio.Status, error)
-	SetStatus(s virtio.Status) error
-	Features() (virtio.Features, error)
-	SetFeatures(accepted virtio.Features) error
-	ReadConfig(offset int, b []byte) error
-	QueueSize(index int) (int, error)
-	SetupQueue(q port.QueueSetup) (port.Kicker, error)
-	ResetQueue(index int, timeout time.Duration) error
-	EnablePairs(n int) error
-	Watch(changed func())
-	QueueEvent(index int) (port.Waiter, error)
-	Close() error
-}
-
-var _ deviceTransport = (*Transport)(nil)
-
 func newMemory(t *testing.T, mode mbuf.IOVAMode, ranges ...mbuf.AddrRange) *mbuf.Memory {
 	t.Helper()
 	mem, err := mbuf.NewMemory(mbuf.MemoryConfig{Size: 64 << 10, NoHuge: true, IOVA: mode, Ranges: ranges})

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"vionet/driver"
+	"vionet/mbuf"
 	"vionet/pci"
 	"vionet/port"
 	"vionet/vhost"
@@ -20,6 +21,7 @@ type devices struct {
 	ports  []port.Port
 	virtio []*driver.Device // those of ports that are driven by package driver
 	loops  []*vhost.Loopback
+	node   mbuf.NodeChoice // of the first PCI function
 }
 
 // pciArguments are the device arguments of every virtio device.
@@ -82,11 +84,7 @@ func pciDevices(eal ealOptions) ([]device, error) {
 }
 
 func (d *devices) openPCI(dev device) error {
-	args, err := parseDevargs(dev)
-	if err != nil {
-		return err
-	}
-	opts, err := d.driverOptions(dev, args)
+	opts, args, err := d.driverOptions(dev)
 	if err != nil {
 		return err
 	}
@@ -104,6 +102,9 @@ func (d *devices) openPCI(dev device) error {
 	t, err := pci.Open(pci.Tree{}, dev.Name, pci.Options{Log: d.log})
 	if err != nil {
 		return err
+	}
+	if f, err := (pci.Tree{}).Function(dev.Name); err == nil && d.node == (mbuf.NodeChoice{}) {
+		d.node = mbuf.OnNode(f.NUMANode)
 	}
 	return d.drive(t, opts)
 }
@@ -125,11 +126,7 @@ func (d *devices) openVdev(dev device) error {
 }
 
 func (d *devices) openVirtioUser(dev device) error {
-	args, err := parseDevargs(dev)
-	if err != nil {
-		return err
-	}
-	opts, err := d.driverOptions(dev, args)
+	opts, args, err := d.driverOptions(dev)
 	if err != nil {
 		return err
 	}
@@ -174,29 +171,33 @@ func (d *devices) drive(t driver.Transport, opts driver.Options) error {
 	return nil
 }
 
-// driverOptions takes the driver's own arguments out of args. Those about the
-// kind of ring are left to a vhost-user front end, which hides from the driver
-// what they switch off; IN_ORDER is taken only where it is asked for by name,
-// since the paths without it are no slower.
-func (d *devices) driverOptions(dev device, args map[string]string) (driver.Options, error) {
-	opts := driver.Options{ID: len(d.ports), Devargs: dev.Args, Logger: d.log}
+// driverOptions reads a device's arguments: the driver's own become options,
+// the others are left in args. Those about the kind of ring are left to a
+// vhost-user front end, which hides from the driver what they switch off;
+// IN_ORDER is taken only where it is asked for by name, since the paths without
+// it are no slower.
+func (d *devices) driverOptions(dev device) (opts driver.Options, args map[string]string, err error) {
+	opts = driver.Options{ID: len(d.ports), Devargs: dev.Args, Logger: d.log}
+	if args, err = parseDevargs(dev); err != nil {
+		return opts, nil, err
+	}
 	opts.InOrder = args["in_order"] == "1"
 	mergeable, simple := true, true
 	for key, to := range map[string]*bool{"mrg_rxbuf": &mergeable, "simple_tx_support": &simple, "event_idx": &opts.EventIdx} {
 		if err := takeBit(dev, args, key, to); err != nil {
-			return opts, err
+			return opts, nil, err
 		}
 	}
 	opts.NoMergeable, opts.NoSimpleTx = !mergeable, !simple
 	if text, ok := args["speed"]; ok {
 		speed, err := parseInt(dev.Name+" speed", text, 1, maxSpeed)
 		if err != nil {
-			return opts, err
+			return opts, nil, err
 		}
 		opts.Speed = uint32(speed)
 		delete(args, "speed")
 	}
-	return opts, nil
+	return opts, args, nil
 }
 
 // maxSpeed is the fastest link that there is a name for, in Mb/s.

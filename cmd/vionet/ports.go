@@ -45,7 +45,7 @@ func openPorts(eal ealOptions, app appOptions, log *slog.Logger) (ports []port.P
 // newMemory makes memory that every device can reach, large enough for the
 // pool and the rings.
 func newMemory(eal ealOptions, app appOptions, d *devices) (*mbuf.Memory, error) {
-	cfg := mbuf.MemoryConfig{NoHuge: eal.NoHuge, Size: eal.MemoryMB << 20}
+	cfg := mbuf.MemoryConfig{NoHuge: eal.NoHuge, Size: eal.MemoryMB << 20, Node: d.node}
 	if err := address(&cfg, eal.IOVAMode, d); err != nil {
 		return nil, err
 	}

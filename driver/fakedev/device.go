@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"vionet/mbuf"
@@ -56,7 +57,9 @@ type Device struct {
 	enabled  int
 	failing  int // virtqueue whose SetupQueue fails, plus 1
 	closed   bool
-	control  control
+
+	earlyKicks atomic.Int64
+	control    control
 }
 
 // New makes a device.
@@ -298,6 +301,10 @@ func (d *Device) Accepted() virtio.Features {
 	defer d.mu.Unlock()
 	return d.accepted
 }
+
+// EarlyKicks counts the notifications that came before DRIVER_OK, which virtio
+// 1.2, section 3.1.1 forbids.
+func (d *Device) EarlyKicks() int { return int(d.earlyKicks.Load()) }
 
 // Resets counts the resets.
 func (d *Device) Resets() int {

@@ -61,8 +61,13 @@ func (q *Queue) close() {
 	}
 }
 
-// Kick implements port.Kicker: it counts.
-func (q *Queue) Kick(uint16) { q.kicks.Add(1) }
+// Kick implements port.Kicker: it counts, also apart what comes too early.
+func (q *Queue) Kick(uint16) {
+	q.kicks.Add(1)
+	if status, _ := q.dev.Status(); !status.Has(virtio.StatusDriverOK) {
+		q.dev.earlyKicks.Add(1)
+	}
+}
 
 // Kicks is how often the driver notified the device.
 func (q *Queue) Kicks() int { return int(q.kicks.Load()) }
