@@ -130,7 +130,11 @@ func (q *TxQueue) flush() {
 	if len(s.pkts) == 0 {
 		return
 	}
-	q.ring.AddChains(s.segs, s.lengths, q.heads[:])
+	if len(s.segs) == len(s.pkts) {
+		q.ring.AddEach(s.segs, 0, q.heads[:])
+	} else {
+		q.ring.AddChains(s.segs, s.lengths, q.heads[:])
+	}
 	for i, b := range s.pkts {
 		q.bufs[q.heads[i]] = b
 	}
