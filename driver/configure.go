@@ -20,6 +20,9 @@ func (d *Device) Configure(cfg port.Config) error {
 		return err
 	}
 	cfg.RxQueues, cfg.TxQueues = max(cfg.RxQueues, 1), max(cfg.TxQueues, 1)
+	if cfg.WhereAvailable {
+		d.dropUnavailable(&cfg)
+	}
 	if err := d.check(cfg); err != nil {
 		return fmt.Errorf("%s: %w", d.Name(), err)
 	}
@@ -36,6 +39,23 @@ func (d *Device) Configure(cfg port.Config) error {
 	}
 	d.cfg, d.control.settings.rss = cfg, rss
 	return nil
+}
+
+// dropUnavailable leaves of cfg what the device has, and says what it took out.
+func (d *Device) dropUnavailable(cfg *port.Config) {
+	rx, tx := rxCapabilities(d.offered), txCapabilities(d.offered)
+	if lost := cfg.RxOffloads &^ rx; lost != 0 {
+		d.log.Warn(fmt.Sprintf("virtio: port %d does without the Rx offloads %v, which the device lacks", d.opts.ID, lost))
+	}
+	if lost := cfg.TxOffloads &^ tx; lost != 0 {
+		d.log.Warn(fmt.Sprintf("virtio: port %d does without the Tx offloads %v, which the device lacks", d.opts.ID, lost))
+	}
+	if pairs := max(cfg.RxQueues, cfg.TxQueues); pairs > d.maxPairs {
+		d.log.Warn(fmt.Sprintf("virtio: port %d has %d queues of %d that were asked for", d.opts.ID, d.maxPairs, pairs))
+	}
+	cfg.RxOffloads &= rx
+	cfg.TxOffloads &= tx
+	cfg.RxQueues, cfg.TxQueues = min(cfg.RxQueues, d.maxPairs), min(cfg.TxQueues, d.maxPairs)
 }
 
 func (d *Device) check(cfg port.Config) error {

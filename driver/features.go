@@ -4,7 +4,7 @@ import "vionet/virtio"
 
 // knownFeatures are all that this driver ever acknowledges.
 const knownFeatures = baseFeatures | virtio.IndirectDesc |
-	txTSOFeatures | rxLROFeatures | rxHashFeatures | rxVLANFeatures | rssFeatures |
+	txTSOFeatures | txUSOFeatures | rxLROFeatures | virtio.NetHostECN | virtio.NetGuestECN | virtio.NetGuestUSO4 | virtio.NetGuestUSO6 | rxHashFeatures | rxVLANFeatures | rssFeatures |
 	virtio.NetCtrlRx | virtio.NetCtrlRxExtra | virtio.NetCtrlMACAddr | virtio.NetNotfCoal |
 	virtio.NetGuestAnnounce | virtio.NetMQ | virtio.NetCtrlGuestOffloads
 
@@ -14,6 +14,6 @@ func (d *Device) Features() (offered, asked, negotiated []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	need := offloadFeatures(d.cfg)
-	wish := (baseFeatures&^unwantedFeatures(d.opts) | need | controlFeatures(knownFeatures, need, d.cfg)) & knownFeatures
+	wish := (baseFeatures&^unwantedFeatures(d.opts) | need | helpfulFeatures(d.cfg) | controlFeatures(knownFeatures, need, d.cfg)) & knownFeatures
 	return d.everything.Names(), wish.Names(), d.accepted.Names()
 }

@@ -12,6 +12,7 @@ import (
 const (
 	txChecksumFeatures = virtio.NetCSUM
 	txTSOFeatures      = virtio.NetHostTSO4 | virtio.NetHostTSO6 | virtio.NetCSUM
+	txUSOFeatures      = virtio.NetHostUSO | virtio.NetCSUM
 	rxChecksumFeatures = virtio.NetGuestCSUM
 	rxLROFeatures      = virtio.NetGuestTSO4 | virtio.NetGuestTSO6 | virtio.NetGuestCSUM | virtio.NetMrgRxbuf
 )
@@ -72,6 +73,9 @@ func txCapabilities(offered virtio.Features) port.TxOffloads {
 	if offered.Has(txTSOFeatures) {
 		capa |= port.TxTCPTSO
 	}
+	if offered.Has(txUSOFeatures) {
+		capa |= port.TxUDPTSO
+	}
 	return capa
 }
 
@@ -83,6 +87,9 @@ func offloadFeatures(cfg port.Config) virtio.Features {
 	}
 	if cfg.TxOffloads&port.TxTCPTSO != 0 {
 		need |= txTSOFeatures
+	}
+	if cfg.TxOffloads&port.TxUDPTSO != 0 {
+		need |= txUSOFeatures
 	}
 	if cfg.RxOffloads&(port.RxUDPCksum|port.RxTCPCksum) != 0 {
 		need |= rxChecksumFeatures
@@ -105,6 +112,21 @@ func offloadFeatures(cfg port.Config) virtio.Features {
 	return need
 }
 
+// helpfulFeatures are those that the configured offloads can do without, but
+// do better with.
+func helpfulFeatures(cfg port.Config) (f virtio.Features) {
+	if cfg.TxOffloads&(port.TxMultiSegs|port.TxTCPTSO|port.TxUDPTSO) != 0 {
+		f |= virtio.IndirectDesc
+	}
+	if cfg.TxOffloads&port.TxTCPTSO != 0 {
+		f |= virtio.NetHostECN
+	}
+	if cfg.RxOffloads&port.RxTCPLRO != 0 {
+		f |= virtio.NetGuestECN | virtio.NetGuestUSO4 | virtio.NetGuestUSO6
+	}
+	return f
+}
+
 // selectFeatures gives what to acknowledge: of the known bits those that the
 // configuration needs, and nothing else, so that a device with features of a
 // later specification is not told that the driver knows them.
@@ -114,9 +136,7 @@ func selectFeatures(offered virtio.Features, cfg port.Config) (virtio.Features, 
 		return 0, &FeatureError{Asked: fmt.Sprintf("Rx offloads [%v] Tx offloads [%v]", cfg.RxOffloads, cfg.TxOffloads), Missing: missing}
 	}
 	accepted := offered&baseFeatures | need | controlFeatures(offered, need, cfg)
-	if cfg.TxOffloads&(port.TxMultiSegs|port.TxTCPTSO) != 0 {
-		accepted |= offered & virtio.IndirectDesc
-	}
+	accepted |= offered & helpfulFeatures(cfg)
 	if accepted.Has(virtio.Version1) {
 		accepted &^= virtio.AnyLayout // a bit of legacy devices only
 	} else if !accepted.Has(virtio.AnyLayout) {

@@ -22,8 +22,9 @@ const controlFeatures = virtio.NetCtrlVQ | virtio.NetCtrlRx | virtio.NetCtrlRxEx
 	virtio.NetGuestAnnounce | virtio.NetNotfCoal
 
 func TestB05OnlyRequestedFeaturesAreAcknowledged(t *testing.T) {
-	const tso = virtio.NetCSUM | virtio.NetHostTSO4 | virtio.NetHostTSO6
-	const lro = virtio.NetCtrlGuestOffloads | virtio.NetGuestCSUM | virtio.NetGuestTSO4 | virtio.NetGuestTSO6
+	const tso = virtio.NetCSUM | virtio.NetHostTSO4 | virtio.NetHostTSO6 | virtio.NetHostECN
+	const lro = virtio.NetCtrlGuestOffloads | virtio.NetGuestCSUM | virtio.NetGuestTSO4 | virtio.NetGuestTSO6 | virtio.NetGuestECN |
+		virtio.NetGuestUSO4 | virtio.NetGuestUSO6
 	tests := []struct {
 		name    string
 		offered virtio.Features

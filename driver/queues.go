@@ -37,6 +37,7 @@ func (d *Device) newRxQueue(i int, burst rxBurst) (*RxQueue, error) {
 		portID:   uint16(d.opts.ID),
 		hdrLen:   virtio.HeaderSize(d.accepted),
 		offloads: d.cfg.RxOffloads,
+		uso:      d.accepted&(virtio.NetGuestUSO4|virtio.NetGuestUSO6) != 0,
 	}
 	return q, d.setupRxQueue(q, i)
 }
@@ -67,6 +68,7 @@ func (d *Device) newTxQueue(i int, burst txBurst) (*TxQueue, error) {
 		own:      d.cfg.Pool.NewCache(0),
 		hdrLen:   virtio.HeaderSize(d.accepted),
 		staged:   newTxStage(),
+		ecn:      d.accepted.Has(virtio.NetHostECN),
 		offloads: d.cfg.TxOffloads,
 	}
 	return q, d.setupTxQueue(q, i)

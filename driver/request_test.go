@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"vionet/driver"
+	"vionet/driver/fakedev"
 	"vionet/mbuf"
 	"vionet/port"
 	"vionet/virtio"
@@ -203,4 +204,101 @@ func pageOf(t *testing.T, r *rig, b *mbuf.Buf) []byte {
 	region := r.mem.Regions()[0]
 	offset := int(b.IOVA()-region.IOVA) &^ 4095
 	return region.Bytes[offset : offset+4096]
+}
+
+func TestTxUSOHeader(t *testing.T) {
+	for _, v := range []ipVersion{ipv4, ipv6} {
+		r := startRig(t, rigConfig{
+			dev:  fakedev.Config{Offered: fakedev.DefaultFeatures | virtio.NetHostUSO},
+			port: port.Config{TxOffloads: port.TxUDPTSO},
+		})
+		if capa := r.port.Info().TxCapa; capa&port.TxUDPTSO == 0 {
+			t.Fatalf("capabilities %v", capa)
+		}
+		f := l4Frame(v, 17, 8, 1500)
+		b := r.packet(f)
+		l3 := 20
+		b.Flags = mbuf.TxUSO | mbuf.TxIPv4
+		if v == ipv6 {
+			l3, b.Flags = 40, mbuf.TxUSO|mbuf.TxIPv6
+		}
+		b.L2Len, b.L3Len, b.L4Len, b.SegSize = 14, uint16(l3), 8, 700
+		sent := r.send(b)
+		want := virtio.NetHeader{
+			Flags: virtio.HdrNeedsCSum, GSOType: virtio.GSOUDPL4, GSOSize: 700, HdrLen: uint16(14 + l3 + 8),
+			CSumStart: uint16(14 + l3), CSumOffset: 6,
+		}
+		if sent.Header != want {
+			t.Errorf("ipv%d: header %+v\nwant %+v", v, sent.Header, want)
+		}
+		if got, want := completeChecksum(sent.Data, sent.Header), fullSum(v, sent.Data, 14, 17, 6); got != want {
+			t.Errorf("ipv%d: checksum %#04x, right is %#04x", v, got, want)
+		}
+		r.complete(sent)
+	}
+}
+
+func TestTxECNIsPassedOnWhereNegotiated(t *testing.T) {
+	for _, offered := range []virtio.Features{0, virtio.NetHostECN} {
+		for _, cwr := range []bool{false, true} {
+			r := startRig(t, rigConfig{
+				dev:  fakedev.Config{Offered: fakedev.DefaultFeatures | offered},
+				port: port.Config{TxOffloads: port.TxTCPTSO},
+			})
+			f := tcpFrame(ipv4, 1400)
+			f[47] &^= 0x80
+			if cwr {
+				f[47] |= 0x80
+			}
+			b := r.packet(f)
+			b.Flags, b.L2Len, b.L3Len, b.L4Len, b.SegSize = mbuf.TxTSO|mbuf.TxIPv4, 14, 20, 20, 500
+			sent := r.send(b)
+			want := virtio.GSOTCPv4
+			if cwr && offered != 0 {
+				want |= virtio.GSOECN
+			}
+			if sent.Header.GSOType != want {
+				t.Errorf("HOST_ECN %v, CWR %v: type %#x, want %#x", offered != 0, cwr, sent.Header.GSOType, want)
+			}
+			r.complete(sent)
+		}
+	}
+}
+
+func TestOffloadsWhereAvailable(t *testing.T) {
+	r := newRig(t, rigConfig{
+		dev:  fakedev.Config{Offered: virtio.Version1 | virtio.NetCSUM, Pairs: 2},
+		port: port.Config{WhereAvailable: true, TxOffloads: port.TxTCPTSO | port.TxTCPCksum, RxOffloads: port.RxTCPLRO | port.RxVLANStrip, RxQueues: 8},
+	})
+	if err := r.port.Start(); err != nil {
+		t.Fatal(err)
+	}
+	info := r.port.Info()
+	if info.TxActive != port.TxTCPCksum || info.RxActive != port.RxVLANStrip || info.RxQueues != 2 {
+		t.Errorf("active: Tx %v, Rx %v, %d queues", info.TxActive, info.RxActive, info.RxQueues)
+	}
+	for _, lost := range []string{"TCP_TSO", "TCP_LRO", "2 queues of 8"} {
+		if !strings.Contains(r.log.String(), lost) {
+			t.Errorf("nobody was told of %s:\n%s", lost, r.log.String())
+		}
+	}
+}
+
+func TestRingIsAsSmallAsAskedFor(t *testing.T) {
+	for _, tt := range []struct {
+		offer      virtio.Features
+		desc, want int
+	}{
+		{virtio.Version1, 100, 128}, {virtio.Version1, 64, 64}, {virtio.Version1, 1, 1}, {virtio.Version1, 1000, 256}, {virtio.Version1, 0, 256},
+		{virtio.Version1 | virtio.RingPacked, 100, 100}, {virtio.AnyLayout, 100, 256},
+	} {
+		r := startRig(t, rigConfig{dev: fakedev.Config{Offered: tt.offer}, port: port.Config{RxDesc: tt.desc}})
+		q := r.dev.Queue(virtio.RxQueue(0))
+		if q.Size() != tt.want {
+			t.Errorf("%v, %d descriptors: ring of %d, want %d", tt.offer, tt.desc, q.Size(), tt.want)
+		}
+		if limit := min(tt.desc, 256); tt.desc != 0 && q.Available() != limit {
+			t.Errorf("%v, %d descriptors: %d buffers are out", tt.offer, tt.desc, q.Available())
+		}
+	}
 }

@@ -45,16 +45,24 @@ func (q *RxQueue) readHeader(b *mbuf.Buf) bool {
 	case h.Flags&virtio.HdrDataValid != 0:
 		b.Flags |= mbuf.RxL4Good
 	}
-	switch h.GSOType &^ virtio.GSOECN {
-	case virtio.GSONone:
-		return h.GSOType == virtio.GSONone
-	case virtio.GSOTCPv4, virtio.GSOTCPv6:
-		if q.offloads&port.RxTCPLRO == 0 || h.GSOSize == 0 {
-			return false
-		}
-		b.Flags |= mbuf.RxLRO
-		b.SegSize = h.GSOSize
+	if h.GSOType == virtio.GSONone {
 		return true
+	}
+	if !q.joins(h.GSOType) || h.GSOSize == 0 {
+		return false
+	}
+	b.Flags |= mbuf.RxLRO
+	b.SegSize = h.GSOSize
+	return true
+}
+
+// joins reports whether packets of that kind may come put together.
+func (q *RxQueue) joins(gsoType uint8) bool {
+	switch gsoType {
+	case virtio.GSOTCPv4, virtio.GSOTCPv6, virtio.GSOTCPv4 | virtio.GSOECN, virtio.GSOTCPv6 | virtio.GSOECN:
+		return q.offloads&port.RxTCPLRO != 0
+	case virtio.GSOUDPL4:
+		return q.uso
 	default:
 		return false
 	}

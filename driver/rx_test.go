@@ -223,11 +223,16 @@ func TestRxChecksumAndLRO(t *testing.T) {
 		{"lro of size 0", virtio.NetHeader{GSOType: virtio.GSOTCPv6}, 0, true},
 		{"unknown segmentation", virtio.NetHeader{GSOType: 255, GSOSize: 1}, 0, true},
 		{"ecn alone", virtio.NetHeader{GSOType: virtio.GSOECN, GSOSize: 1}, 0, true},
-		{"udp was not negotiated", virtio.NetHeader{GSOType: virtio.GSOUDPL4, GSOSize: 1}, 0, true},
+		{"udp segments", virtio.NetHeader{Flags: virtio.HdrNeedsCSum, CSumStart: 34, CSumOffset: 6, GSOType: virtio.GSOUDPL4, GSOSize: 60}, mbuf.RxL4None | mbuf.RxLRO, false},
+		{"udp fragments were not negotiated", virtio.NetHeader{GSOType: virtio.GSOUDP, GSOSize: 1}, 0, true},
+		{"lro with ecn", virtio.NetHeader{Flags: virtio.HdrNeedsCSum, CSumStart: 34, CSumOffset: 16, GSOType: virtio.GSOTCPv6 | virtio.GSOECN, GSOSize: 60}, mbuf.RxL4None | mbuf.RxLRO, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			r := startRig(t, rigConfig{port: port.Config{RxOffloads: port.RxTCPCksum | port.RxUDPCksum | port.RxTCPLRO}})
+			r := startRig(t, rigConfig{
+				dev:  fakedev.Config{Offered: fakedev.DefaultFeatures | virtio.NetGuestUSO4 | virtio.NetGuestUSO6},
+				port: port.Config{RxOffloads: port.RxTCPCksum | port.RxUDPCksum | port.RxTCPLRO},
+			})
 			f := tcpFrame(ipv4, 100)
 			if err := r.dev.Deliver(0, tt.hdr, f); err != nil {
 				t.Fatal(err)

@@ -28,6 +28,7 @@ type RxQueue struct {
 	room     int // bytes posted of each buffer, header included
 	refillAt int // refill when that many descriptors are free
 	offloads port.RxOffloads
+	uso      bool        // GUEST_USO was negotiated
 	bufs     []*mbuf.Buf // by descriptor
 	partial  partialPacket
 

@@ -21,6 +21,9 @@ const (
 	protoUDP = 17
 
 	tcpMinLen = 20 // of a TCP header without options
+	tcpFlags  = 13 // offset of the low byte of its flags
+	tcpCWR    = 0x80
+	udpLen    = 8
 )
 
 // Reasons why a packet's request can't be served.
@@ -29,7 +32,7 @@ var (
 	errNoRoom     = errors.New("there is no room for a VLAN tag in front of the data, or no Ethernet header to put it in")
 	errNoIP       = errors.New("its flags and lengths do not describe an IP header in the first segment")
 	errNoL4       = errors.New("its lengths put the checksum beyond the first segment")
-	errBadTSO     = errors.New("segmentation needs TCP, SegSize and L4Len, and all headers in the first segment")
+	errBadTSO     = errors.New("segmentation needs SegSize and the L4Len of its protocol, and all headers in the first segment")
 )
 
 // Prepare says which of pkts Burst would send: it returns the number of packets
@@ -58,8 +61,8 @@ func (q *TxQueue) check(b *mbuf.Buf) error {
 	if err := checkL4(b); err != nil {
 		return err
 	}
-	if b.Flags&mbuf.TxTSO != 0 {
-		return checkTSO(b)
+	if b.Flags&(mbuf.TxTSO|mbuf.TxUSO) != 0 {
+		return checkSegmentation(b)
 	}
 	return nil
 }
@@ -72,7 +75,8 @@ func (q *TxQueue) permits(flags mbuf.Flags) bool {
 	return enabled(mbuf.TxVLAN, port.TxVLANInsert) &&
 		enabled(mbuf.TxTCPChecksum, port.TxTCPCksum) &&
 		enabled(mbuf.TxUDPChecksum, port.TxUDPCksum) &&
-		enabled(mbuf.TxTSO, port.TxTCPTSO)
+		enabled(mbuf.TxTSO, port.TxTCPTSO) &&
+		enabled(mbuf.TxUSO, port.TxUDPTSO)
 }
 
 // checkL4 looks for the headers that a checksum request speaks of.
@@ -95,9 +99,13 @@ func checkL4(b *mbuf.Buf) error {
 	return nil
 }
 
-func checkTSO(b *mbuf.Buf) error {
+func checkSegmentation(b *mbuf.Buf) error {
 	headers := int(b.L2Len) + int(b.L3Len) + int(b.L4Len)
-	if b.SegSize == 0 || b.L4Len < tcpMinLen || b.Flags&mbuf.TxUDPChecksum != 0 || headers > b.Len() {
+	right := b.L4Len >= tcpMinLen && b.Flags&(mbuf.TxUDPChecksum|mbuf.TxUSO) == 0
+	if b.Flags&mbuf.TxTSO == 0 {
+		right = b.L4Len == udpLen && b.Flags&mbuf.TxTCPChecksum == 0
+	}
+	if !right || b.SegSize == 0 || headers > b.Len() {
 		return errBadTSO
 	}
 	return nil
@@ -106,7 +114,7 @@ func checkTSO(b *mbuf.Buf) error {
 // l4Protocol is the protocol number that a request speaks of, and the offset of
 // the checksum in its header.
 func l4Protocol(flags mbuf.Flags) (proto byte, field int) {
-	if flags&mbuf.TxUDPChecksum != 0 {
+	if flags&(mbuf.TxUDPChecksum|mbuf.TxUSO) != 0 {
 		return protoUDP, udpChecksumOffset
 	}
 	return protoTCP, tcpChecksumOffset
@@ -115,15 +123,15 @@ func l4Protocol(flags mbuf.Flags) (proto byte, field int) {
 // offload does what b's flags ask for, as far as it is the driver's part: it
 // inserts the VLAN tag, puts the pseudo-header's sum where the device starts
 // from, and fills in hdr (virtio 1.2, section 5.1.6.2). The packet was checked.
-func offload(b *mbuf.Buf, hdr *virtio.NetHeader) {
+func (q *TxQueue) offload(b *mbuf.Buf, hdr *virtio.NetHeader) {
 	if b.Flags&mbuf.TxVLAN != 0 {
 		insertVLAN(b)
 	}
 	if b.Flags&mbuf.TxL4Mask != 0 {
 		requestChecksum(b, hdr)
 	}
-	if b.Flags&mbuf.TxTSO != 0 {
-		requestTSO(b, hdr)
+	if b.Flags&(mbuf.TxTSO|mbuf.TxUSO) != 0 {
+		q.requestSegmentation(b, hdr)
 	}
 }
 
@@ -138,13 +146,24 @@ func requestChecksum(b *mbuf.Buf, hdr *virtio.NetHeader) {
 	hdr.CSumStart, hdr.CSumOffset = uint16(start), uint16(field)
 }
 
-// requestTSO asks the device to segment b.
-func requestTSO(b *mbuf.Buf, hdr *virtio.NetHeader) {
-	if b.Flags&mbuf.TxIPv6 != 0 {
+// requestSegmentation asks the device to segment b. A TCP packet that says it
+// answered to congestion says so in its first segment only, where the device
+// knows how (HOST_ECN).
+func (q *TxQueue) requestSegmentation(b *mbuf.Buf, hdr *virtio.NetHeader) {
+	frame, l4 := b.Bytes(), b.L2Len+b.L3Len
+	if b.Flags&mbuf.TxIPv4 != 0 {
+		fillIPv4Checksum(frame[b.L2Len:l4])
+	}
+	switch {
+	case b.Flags&mbuf.TxUSO != 0:
+		hdr.GSOType = virtio.GSOUDPL4
+	case b.Flags&mbuf.TxIPv6 != 0:
 		hdr.GSOType = virtio.GSOTCPv6
-	} else {
+	default:
 		hdr.GSOType = virtio.GSOTCPv4
-		fillIPv4Checksum(b.Bytes()[b.L2Len : b.L2Len+b.L3Len])
+	}
+	if q.ecn && b.Flags&mbuf.TxTSO != 0 && frame[int(l4)+tcpFlags]&tcpCWR != 0 {
+		hdr.GSOType |= virtio.GSOECN
 	}
 	hdr.GSOSize, hdr.HdrLen = b.SegSize, b.L2Len+b.L3Len+b.L4Len
 }

@@ -32,7 +32,7 @@ func txStandard(q *TxQueue, pkts []*mbuf.Buf) int {
 			continue
 		}
 		if b.Flags&txRequests != 0 {
-			offload(b, &hdr)
+			q.offload(b, &hdr)
 		}
 		if q.staged.full(b.Segments() + 1) {
 			q.flush()

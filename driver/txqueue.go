@@ -28,6 +28,7 @@ type TxQueue struct {
 	bufs      []*mbuf.Buf // by the head of their chain
 	headers   mbuf.Zone   // a header for each head, for packets without headroom
 	staged    txStage
+	ecn       bool                    // HOST_ECN was negotiated
 	offloads  port.TxOffloads         // those that Start enabled
 	plain     [burstSize]ring.Segment // of packets of one descriptor
 	heads     [burstSize]uint16

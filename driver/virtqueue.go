@@ -2,6 +2,7 @@ package driver
 
 import (
 	"fmt"
+	"math/bits"
 	"sync/atomic"
 
 	"vionet/mbuf"
@@ -47,12 +48,27 @@ func (d *Device) setupVirtqueue(v *virtqueue, wish queueWish) error {
 	v.broken.Store(nil)
 	if wish.desc != 0 {
 		v.limit = min(wish.desc, size)
+		v.size = d.ringSize(size, v.limit)
 	}
 	if err := d.setupRing(v, wish); err != nil {
 		v.free()
 		return fmt.Errorf("virtqueue %d: %w", wish.index, err)
 	}
 	return nil
+}
+
+// ringSize is the size of a ring in which limit descriptors are in use, where
+// the device would take up to most. A legacy device takes only that size
+// (virtio 1.2, section 2.7.2), and a split ring's is a power of two.
+func (d *Device) ringSize(most, limit int) int {
+	switch {
+	case !d.accepted.Has(virtio.Version1):
+		return most
+	case d.accepted.Has(virtio.RingPacked):
+		return limit
+	default:
+		return 1 << bits.Len(uint(limit-1))
+	}
 }
 
 func (d *Device) setupRing(v *virtqueue, wish queueWish) error {

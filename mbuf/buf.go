@@ -46,10 +46,13 @@ const (
 	TxIPv6
 	// TxVLAN asks for a tag with the value in VLAN.
 	TxVLAN
+	// TxUSO asks for UDP segmentation into datagrams of SegSize bytes, which
+	// brings the checksum.
+	TxUSO
 )
 
 // TxL4Mask holds every flag that asks the device to fill in an L4 checksum.
-const TxL4Mask = TxTCPChecksum | TxUDPChecksum | TxTSO
+const TxL4Mask = TxTCPChecksum | TxUDPChecksum | TxTSO | TxUSO
 
 // Buf is one packet buffer: a fixed range of device-visible memory, a window
 // of it that holds data, and what is known about the packet. A packet longer
@@ -76,7 +79,7 @@ type Buf struct {
 	VLAN uint16
 	// L2Len, L3Len and L4Len are the lengths in bytes of the headers.
 	L2Len, L3Len, L4Len uint16
-	// SegSize is the payload of a segment in bytes, for TxTSO and RxLRO.
+	// SegSize is the payload of a segment in bytes, for TxTSO, TxUSO and RxLRO.
 	SegSize uint16
 	// Port is the number of the port that received the packet.
 	Port uint16

@@ -39,6 +39,10 @@ type Config struct {
 	// likes. A field that is zero stays as it was; at first that is the usual
 	// key, a table that goes round the receive queues, and all types.
 	RSS *RSS
+	// WhereAvailable drops offloads that the device lacks, and queues beyond
+	// those that it has, instead of failing; the port's Info and log say what
+	// is left.
+	WhereAvailable bool
 	// Pool gives the buffers for received packets.
 	Pool *mbuf.Pool
 }

@@ -18,8 +18,10 @@ type splitRing struct {
 	memory memory
 
 	avail, used *atomic.Uint32 // flags | idx<<16
-	usedEvent   *atomic.Uint32 // nil without EVENT_IDX, as is
+	usedEvent   *atomic.Uint32 // nil without EVENT_IDX, as is availEvent
 	availEvent  *atomic.Uint32
+
+	usedEventShift int
 
 	taken uint16 // available entries taken
 	done  uint16 // used entries written
@@ -29,8 +31,10 @@ type splitRing struct {
 
 func newSplitRing(s port.QueueSetup, m memory, eventIdx bool) *splitRing {
 	r := &splitRing{setup: s, memory: m, avail: word(s.Avail.Bytes, 0), used: word(s.Used.Bytes, 0)}
-	if eventIdx && s.Size > 1 {
-		r.usedEvent = word(s.Avail.Bytes, 4+2*s.Size)
+	if eventIdx {
+		// In a ring of one the driver's event shares its word with the entry.
+		at := 4 + 2*s.Size
+		r.usedEvent, r.usedEventShift = word(s.Avail.Bytes, at&^3), at%4*8
 		r.availEvent = word(s.Used.Bytes, 4+8*s.Size)
 	}
 	return r
@@ -96,7 +100,7 @@ func (r *splitRing) wantsInterrupt() bool {
 	old := r.shown
 	r.shown = r.done
 	if r.usedEvent != nil {
-		event := uint16(r.usedEvent.Load())
+		event := uint16(r.usedEvent.Load() >> r.usedEventShift)
 		return r.done-event-1 < r.done-old
 	}
 	return uint16(r.avail.Load())&ring.AvailNoInterrupt == 0 && old != r.done
