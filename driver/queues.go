@@ -54,10 +54,11 @@ func (d *Device) setupRxQueue(q *RxQueue, i int) error {
 	q.cache = q.own
 	q.room = d.cfg.Pool.BufSize() - mbuf.Headroom + q.hdrLen
 	q.bufs = make([]*mbuf.Buf, q.size)
-	// Start kicks: before DRIVER_OK the device must not be notified (virtio
-	// 1.2, section 3.1.1).
+	// Start kicks, whatever the device wants: before DRIVER_OK it must not be
+	// notified (virtio 1.2, section 3.1.1).
 	q.fill()
 	q.ring.Publish()
+	q.ring.NeedKick()
 	q.refillAt = max(1, q.limit/8)
 	return nil
 }

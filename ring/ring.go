@@ -34,7 +34,7 @@ type Driver interface {
 	Publish()
 	// NeedKick reports whether the device wants to be notified of what was
 	// published since the last NeedKick (virtio 1.2, sections 2.7.10 and
-	// 2.8.10). It comes after Publish.
+	// 2.8.10). It comes after every Publish that showed something.
 	NeedKick() bool
 	// Position is where the next chain will be made available, as
 	// NOTIFICATION_DATA puts it (section 2.9).
