@@ -10,7 +10,7 @@ RACE = $$(go list ./... | grep -v '/scripts/')
 # The guest matrix prints a line for each of its cells.
 MATRIX = ^(TestGuestMatrix|TestVhostUserInTheGuest)$$
 
-.PHONY: help build run vm test deps lint race full matrix bench fuzz
+.PHONY: help build run vm test deps lint race full matrix bench fuzz fuzz-short
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,7 +24,7 @@ run: build ## open the console on an embedded device; needs nothing, not even ro
 vm: ## open the console in a QEMU guest, on two functions bound to vfio-pci
 	@go run ./scripts/vm
 
-test: deps build lint race full matrix ## run everything; as root, install first what it needs
+test: deps build lint race full matrix fuzz-short ## run everything; as root, install first what it needs
 
 deps: ## install, as root, what the tests need, or say what is missing
 	@scripts/deps.sh install
@@ -45,5 +45,8 @@ matrix: ## run the console in a guest over every transport and ring; a line each
 bench: build ## measure against DPDK and print the table of ratios
 	go run ./scripts/bench
 
-fuzz: ## run every fuzz target for FUZZTIME (20s) each
+fuzz: ## run every fuzz target for FUZZTIME (1m) each
 	@scripts/fuzz.sh $(FUZZTIME)
+
+fuzz-short:
+	@scripts/fuzz.sh 10s
