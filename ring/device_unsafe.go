@@ -13,3 +13,9 @@ func aligned(b []byte, n uintptr) bool {
 func (a *splitAreas) wantedUsedEvent() uint16 {
 	return uint16(a.usedEvent.Load() >> a.usedEventShift)
 }
+
+// viewPackedDescs makes a typed view of the descriptors of a packed virtqueue,
+// whose length and alignment were checked.
+func viewPackedDescs(l PackedLayout, desc []byte) []packedDesc {
+	return unsafe.Slice((*packedDesc)(unsafe.Pointer(unsafe.SliceData(desc))), l.Size)
+}

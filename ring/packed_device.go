@@ -8,10 +8,10 @@ type PackedDevice struct {
 	rules
 	areas    packedAreas
 	eventIdx bool
-	record   UsedRecord
+	journal  PackedJournal
 
 	next place // of the next available descriptor
-	put  place // of the next used descriptor
+	done place // of the next used descriptor
 
 	// What was taken, in private memory: by buffer id how many descriptors its
 	// chain has, 0 for one that was not taken; and the ids in the order in
@@ -21,32 +21,42 @@ type PackedDevice struct {
 	takes  int
 	taken  int // descriptors
 
-	// A burst becomes used with its first descriptor, whose word is written
-	// last: at first is the word to write there. It is -1 when nothing waits.
-	first     int
-	firstWord uint32
-	flushed   place // of the next used descriptor at the last Flush
+	burst   []PackedUsed // completed, not shown
+	flushed place        // of the next used descriptor at the last Flush
 }
 
-// UsedRecord remembers the position of the next used descriptor for a device
-// that comes after this one: unlike a split virtqueue, a packed one does not
-// show it.
-type UsedRecord interface {
-	// Begin comes before a Flush that moves the position to used, Commit after
-	// it.
-	Begin(used uint16)
+// PackedUsed is a used descriptor, as it is to be written at an offset of the
+// ring.
+type PackedUsed struct {
+	Offset, ID, Flags uint16
+	Len               uint32
+}
+
+// position is where it is, with the wrap counter that its flags stand for.
+func (u PackedUsed) position() uint16 {
+	return place{offset: int(u.Offset), wrap: u.Flags&packedUsed != 0}.position()
+}
+
+// PackedJournal keeps what a Flush is about to do, for the device that comes
+// after this one: unlike a split virtqueue, a packed one does not show where the
+// last device was, and a used descriptor overwrites an available one.
+type PackedJournal interface {
+	// Begin comes before a Flush that writes burst and moves the position of
+	// the next used descriptor to used; Commit comes after it. When the device
+	// ends in between, RedoPacked completes the Flush.
+	Begin(burst []PackedUsed, used uint16)
 	Commit()
 }
 
 // NewPackedDevice makes the device's side of a virtqueue of size descriptors
 // over the three areas that the driver laid out, as long as PackedLayout says.
-// record may be nil.
+// journal may be nil.
 //
 // The device starts at base, which is as Base gives it: at the next used
 // descriptor, so that what a device that went away had taken but not used is
 // served again. Where the upper 16 bits are 0, the lower ones hold for both. A
 // fresh ring starts at FreshPacked.
-func NewPackedDevice(size int, desc, driver, device []byte, base uint32, record UsedRecord, opts DeviceOptions) (*PackedDevice, error) {
+func NewPackedDevice(size int, desc, driver, device []byte, base uint32, journal PackedJournal, opts DeviceOptions) (*PackedDevice, error) {
 	l, err := NewPackedLayout(size)
 	if err != nil {
 		return nil, err
@@ -66,11 +76,11 @@ func NewPackedDevice(size int, desc, driver, device []byte, base uint32, record 
 		rules:    rules{translate: opts.Translate, size: size},
 		areas:    viewPacked(l, desc, driver, device),
 		eventIdx: opts.EventIdx,
-		record:   record,
-		next:     start, put: start, flushed: start,
+		journal:  journal,
+		next:     start, done: start, flushed: start,
 		length: make([]uint16, size),
 		order:  make([]uint16, size),
-		first:  -1,
+		burst:  make([]PackedUsed, 0, size),
 	}
 	d.Notify(true)
 	return d, nil
@@ -80,16 +90,44 @@ func NewPackedDevice(size int, desc, driver, device []byte, base uint32, record 
 // counters start as 1.
 const FreshPacked uint32 = 1<<15 | 1<<31
 
-// PackedAvailable reports whether the descriptor at a position of a packed
-// virtqueue, an offset with the wrap counter in bit 15, waits for the device.
-// desc is aligned to 16; a position behind its end is false.
-func PackedAvailable(desc []byte, position uint16) bool {
-	at := placeAt(position)
-	if (at.offset+1)*DescSize > len(desc) {
+// RedoPacked completes a Flush of burst that a device has begun and may not have
+// ended, over the descriptors of a packed virtqueue of size descriptors. It is
+// false, with nothing changed, when the burst does not lie in the ring.
+func RedoPacked(size int, desc []byte, burst []PackedUsed) bool {
+	l, err := NewPackedLayout(size)
+	if err != nil || len(desc) < l.DescLen() || !aligned(desc, DescSize) {
 		return false
 	}
-	return at.available(uint16(word(desc, at.offset*DescSize+12).Load() >> 16))
+	for _, u := range burst {
+		if int(u.Offset) >= size {
+			return false
+		}
+	}
+	if len(burst) > 0 {
+		d := viewPackedDescs(l, desc)
+		// The first is written last. Once it was, the driver may have used the
+		// others again.
+		first := placeAt(burst[0].position())
+		if first.available(uint16(atomic.LoadUint32(&d[first.offset].Word) >> 16)) {
+			writeUsed(d, burst)
+		}
+	}
+	return true
 }
+
+// writeUsed writes a burst of used descriptors, which the driver sees with the
+// first of them.
+func writeUsed(desc []packedDesc, burst []PackedUsed) {
+	for _, u := range burst[1:] {
+		e := &desc[u.Offset]
+		e.Len, e.Word = u.Len, u.word()
+	}
+	u := burst[0]
+	desc[u.Offset].Len = u.Len
+	atomic.StoreUint32(&desc[u.Offset].Word, u.word())
+}
+
+func (u PackedUsed) word() uint32 { return uint32(u.ID) | uint32(u.Flags)<<16 }
 
 // place is where in a packed virtqueue a side is.
 type place struct {
@@ -140,7 +178,7 @@ func (p place) since(earlier place, size int) int {
 
 // Base is where another device would go on; see Device.
 func (d *PackedDevice) Base() uint32 {
-	return uint32(d.next.position()) | uint32(d.put.position())<<16
+	return uint32(d.next.position()) | uint32(d.done.position())<<16
 }
 
 // Pending is 1 when there is a chain to take, or 0.
@@ -196,7 +234,7 @@ func (d *PackedDevice) Take(pieces []Piece) (id uint16, n int, ok bool) {
 // n came before it. Entries of a table follow each other without links.
 func (d *PackedDevice) walk(desc Desc, pieces []Piece, n int) (int, bool) {
 	if desc.Flags&DescIndirect == 0 {
-		return n + 1, d.rules.put(pieces, n, desc)
+		return n + 1, d.put(pieces, n, desc)
 	}
 	table, ok := d.table(desc)
 	if !ok {
@@ -207,7 +245,7 @@ func (d *PackedDevice) walk(desc Desc, pieces []Piece, n int) (int, bool) {
 		if entry.Flags&DescIndirect != 0 {
 			return 0, d.Fail("indirect flags", "a table within a table", uint64(entry.Flags))
 		}
-		if !d.rules.put(pieces, n, entry) {
+		if !d.put(pieces, n, entry) {
 			return 0, false
 		}
 		n++
@@ -232,48 +270,41 @@ func (d *PackedDevice) Return(n int) {
 // Complete gives the chain of a buffer id back; see Device.
 func (d *PackedDevice) Complete(id uint16, written uint32) {
 	flags := uint16(0)
-	if d.put.wrap {
+	if d.done.wrap {
 		flags = packedAvail | packedUsed
 	}
 	if written > 0 {
 		flags |= DescWrite // the length counts
 	}
-	e := &d.areas.desc[d.put.offset]
-	e.Len = written
-	word := uint32(id) | uint32(flags)<<16
-	if d.first < 0 {
-		d.first, d.firstWord = d.put.offset, word
-	} else {
-		e.Word = word
-	}
+	d.burst = append(d.burst, PackedUsed{Offset: uint16(d.done.offset), ID: id, Flags: flags, Len: written})
 	slots := int(d.length[id])
 	d.length[id] = 0
 	d.taken -= slots
-	d.put.move(slots, d.size)
+	d.done.move(slots, d.size)
 }
 
 // Flush shows the driver everything completed; see Device.
 func (d *PackedDevice) Flush() (interrupt bool) {
-	if d.first < 0 {
+	if len(d.burst) == 0 {
 		return false
 	}
-	if d.record != nil {
-		d.record.Begin(d.put.position())
+	if d.journal != nil {
+		d.journal.Begin(d.burst, d.done.position())
 	}
-	// This store is the fence between showing and looking.
-	atomic.StoreUint32(&d.areas.desc[d.first].Word, d.firstWord)
-	d.first = -1
-	if d.record != nil {
-		d.record.Commit()
+	// Its last store is the fence between showing and looking.
+	writeUsed(d.areas.desc, d.burst)
+	d.burst = d.burst[:0]
+	if d.journal != nil {
+		d.journal.Commit()
 	}
 	old := d.flushed
-	d.flushed = d.put
+	d.flushed = d.done
 	event := d.areas.driverEvent.Load()
-	switch uint16(event >> 16) {
+	switch uint16(event>>16) & 3 {
 	case eventDisable:
 		return false
 	case eventDesc:
-		return !d.eventIdx || placeAt(uint16(event)).since(old, d.size) < d.put.since(old, d.size)
+		return !d.eventIdx || placeAt(uint16(event)).since(old, d.size) < d.done.since(old, d.size)
 	default:
 		return true
 	}

@@ -1,16 +1,14 @@
 package vhost
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
-	"os"
 	"sync"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"vionet/virtio"
 )
@@ -18,24 +16,29 @@ import (
 // backendFeatures are the device features that a Backend can have.
 const backendFeatures = virtio.NetCSUM | virtio.NetGuestCSUM |
 	virtio.NetGuestTSO4 | virtio.NetGuestTSO6 | virtio.NetHostTSO4 | virtio.NetHostTSO6 |
-	virtio.NetMrgRxbuf | virtio.NetMQ | virtio.AnyLayout | virtio.IndirectDesc | virtio.Version1
+	virtio.NetMrgRxbuf | virtio.NetMQ | virtio.AnyLayout | virtio.IndirectDesc | virtio.EventIdx |
+	virtio.Version1 | virtio.RingPacked | virtio.InOrder
 
 // BackendConfig says what a back end offers.
 type BackendConfig struct {
-	Pairs   int             // queue pairs, 1 to 128; 0: 1
-	Mask    virtio.Features // features not to offer
-	Timeout time.Duration   // for a message of the front end to arrive whole; 0: 5 s
-	Log     *slog.Logger    // nil: silence
+	Pairs   int              // queue pairs, 1 to 128; 0: 1
+	Packed  bool             // offer packed virtqueues beside split ones
+	MAC     net.HardwareAddr // the address that the driver shall use; nil: its own
+	MTU     int              // the MTU in bytes that the driver shall use, 68 to 65535; 0: any
+	Mask    virtio.Features  // features not to offer
+	Timeout time.Duration    // for a message of the front end to arrive whole; 0: 5 s
+	Log     *slog.Logger     // nil: silence
+
+	withhold protocolFeatures // not to offer
 }
 
 // Backend is the device's half of a vhost-user device. It serves one front end
 // at a time, and the next one when that has gone. Frames move through its
 // queues, which stay the same over any number of front ends.
 type Backend struct {
-	cfg      BackendConfig
-	offer    virtio.Features
-	protocol protocolFeatures
-	queues   []*Queue
+	cfg    BackendConfig
+	offer  virtio.Features
+	queues []*Queue
 
 	listener *net.UnixListener // nil: front ends come through connect only
 	conns    chan *net.UnixConn
@@ -43,9 +46,13 @@ type Backend struct {
 	stop     chan struct{}
 	workers  sync.WaitGroup
 
-	mu      sync.Mutex
-	current *net.UnixConn
-	closed  bool
+	mu       sync.Mutex
+	current  *net.UnixConn
+	closed   bool
+	requests *conn // for messages to the front end; nil: it wants none
+	mac      net.HardwareAddr
+	mtu      int
+	linkDown bool
 }
 
 // Listen makes a back end that listens on the unix socket at path. A socket
@@ -63,40 +70,21 @@ func Listen(path string, cfg BackendConfig) (*Backend, error) {
 	return b, nil
 }
 
-func listen(path string) (*net.UnixListener, error) {
-	addr := &net.UnixAddr{Name: path, Net: "unix"}
-	l, err := net.ListenUnix("unix", addr)
-	if errors.Is(err, unix.EADDRINUSE) && isStale(path) {
-		os.Remove(path)
-		l, err = net.ListenUnix("unix", addr)
-	}
-	if errors.Is(err, unix.EADDRINUSE) {
-		return nil, fmt.Errorf("vhost: %s is in use: stop the other back end, or choose another path: %w", path, unix.EADDRINUSE)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("vhost: listen on %s: %w", path, err)
-	}
-	return l, nil
-}
-
-// isStale reports whether path is the socket of a listener that has died.
-func isStale(path string) bool {
-	if st, err := os.Lstat(path); err != nil || st.Mode().Type() != os.ModeSocket {
-		return false
-	}
-	c, err := net.DialTimeout("unix", path, time.Second)
-	if err == nil {
-		c.Close()
-	}
-	return errors.Is(err, unix.ECONNREFUSED)
-}
-
 func newBackend(cfg BackendConfig) (*Backend, error) {
 	if cfg.Pairs == 0 {
 		cfg.Pairs = 1
 	}
 	if cfg.Pairs < 1 || cfg.Pairs > maxPairs {
 		return nil, fmt.Errorf("vhost: a back end with %d queue pairs: must be 1 to %d", cfg.Pairs, maxPairs)
+	}
+	if cfg.MAC != nil && len(cfg.MAC) != 6 {
+		return nil, fmt.Errorf("vhost: a MAC address of %d bytes: must have 6", len(cfg.MAC))
+	}
+	if cfg.MTU != 0 && (cfg.MTU < virtio.MinMTU || cfg.MTU > 65535) {
+		return nil, fmt.Errorf("vhost: an MTU of %d: must be %d to 65535", cfg.MTU, virtio.MinMTU)
+	}
+	if !cfg.Packed {
+		cfg.Mask |= virtio.RingPacked
 	}
 	if cfg.Timeout == 0 {
 		cfg.Timeout = defaultTimeout
@@ -105,12 +93,13 @@ func newBackend(cfg BackendConfig) (*Backend, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	b := &Backend{
-		cfg:      cfg,
-		offer:    backendFeatures &^ cfg.Mask,
-		protocol: knownProtocol,
-		conns:    make(chan *net.UnixConn),
-		kicked:   make(chan struct{}, 1),
-		stop:     make(chan struct{}),
+		cfg:    cfg,
+		offer:  (backendFeatures | cfg.offerConfig()) &^ cfg.Mask,
+		conns:  make(chan *net.UnixConn),
+		kicked: make(chan struct{}, 1),
+		stop:   make(chan struct{}),
+		mac:    cfg.MAC,
+		mtu:    cfg.MTU,
 	}
 	if cfg.Pairs == 1 {
 		b.offer &^= virtio.NetMQ
@@ -128,6 +117,9 @@ func (b *Backend) run() {
 		b.workers.Go(b.accept)
 	}
 }
+
+// protocol is what it offers of the protocol.
+func (b *Backend) protocol() protocolFeatures { return knownProtocol &^ b.cfg.withhold }
 
 // Pairs is the number of queue pairs.
 func (b *Backend) Pairs() int { return len(b.queues) / 2 }
@@ -174,9 +166,9 @@ func (b *Backend) accept() {
 	}
 }
 
-// connect makes a connection to the back end within this process. It fails
-// when the back end has another front end.
-func (b *Backend) connect() (*net.UnixConn, error) {
+// connect makes a connection to the back end within this process. It waits, for
+// a time-out, until the front end before this one has gone.
+func (b *Backend) connect(ctx context.Context) (*net.UnixConn, error) {
 	ours, theirs, err := socketPair()
 	if err != nil {
 		return nil, fmt.Errorf("vhost: socketpair: %w", err)
@@ -188,35 +180,14 @@ func (b *Backend) connect() (*net.UnixConn, error) {
 		return ours, nil
 	case <-b.stop:
 		err = fmt.Errorf("vhost: the back end was closed: %w", net.ErrClosed)
+	case <-ctx.Done():
+		err = context.Cause(ctx)
 	case <-timer.C:
 		err = errors.New("vhost: the back end serves another front end: close that first")
 	}
 	ours.Close()
 	theirs.Close()
 	return nil, err
-}
-
-func socketPair() (a, b *net.UnixConn, err error) {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return nil, nil, err
-	}
-	var conns [2]net.Conn
-	for i, fd := range fds {
-		f := os.NewFile(uintptr(fd), "vhost-user")
-		conn, connErr := net.FileConn(f) // a duplicate
-		f.Close()
-		conns[i], err = conn, errors.Join(err, connErr)
-	}
-	if err != nil {
-		for _, c := range conns {
-			if c != nil {
-				c.Close()
-			}
-		}
-		return nil, nil, err
-	}
-	return conns[0].(*net.UnixConn), conns[1].(*net.UnixConn), nil
 }
 
 // serve runs one session after the other.
@@ -249,8 +220,10 @@ func (b *Backend) serveOne(c *net.UnixConn) {
 	s := newSession(b, &conn{sock: c, timeout: b.cfg.Timeout})
 	b.cfg.Log.Debug("vhost: a front end has connected")
 	err := s.serve()
-	c.Close()
+	// The front end takes the end of the connection for the end of all use of
+	// its memory.
 	s.end()
+	c.Close()
 	b.wake()
 	if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
 		b.cfg.Log.Error("vhost: connection to the front end dropped", "cause", err)
@@ -267,7 +240,7 @@ func (b *Backend) Close() error {
 	}
 	b.closed = true
 	if b.current != nil {
-		b.current.Close()
+		b.current.CloseRead() // the session ends, and then the connection
 	}
 	b.mu.Unlock()
 	close(b.stop)

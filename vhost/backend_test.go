@@ -19,7 +19,7 @@ import (
 // rawPeer connects to a back end without a front end's good manners.
 func rawPeer(tb testing.TB, b *Backend) *conn {
 	tb.Helper()
-	sock, err := b.connect()
+	sock, err := b.connect(tb.Context())
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -83,9 +83,7 @@ func TestB28DescriptorsOfMessages(t *testing.T) {
 		{"size of queue 2", state(setVringNum, 2, 64), 0, false},
 		{"size of queue 2^31", state(setVringNum, 1<<31, 64), 0, false},
 		{"base of queue 256", state(getVringBase, 256, 0), 0, false},
-		{"base of 17 bits", state(setVringBase, 0, 1<<16), 0, false},
 		{"size 0", state(setVringNum, 0, 0), 0, false},
-		{"size 48", state(setVringNum, 0, 48), 0, false},
 		{"size 65536", state(setVringNum, 0, 65536), 0, false},
 		{"an answer", (&message{request: getFeatures, flags: flagReply}).encode(), 0, false},
 		{"features that were not offered", u64(setFeatures, 1<<34), 0, false},
@@ -319,11 +317,12 @@ func TestB23BrokenDriver(t *testing.T) {
 // A table that is sent while rings run: they go on in it, where they were.
 func TestMemoryReplacedWhileRunning(t *testing.T) {
 	r, _ := loopRig(t, LoopbackConfig{})
+	r.f.peer.protocol &^= protocolMemSlots
 	r.start(plain, 1)
 	for i := range 50 {
 		r.f.mu.Lock()
-		r.f.sentMem = false
-		r.must(r.f.sendMemTable())
+		r.f.peer.tableSent = false
+		r.must(r.f.shareMemory())
 		r.f.mu.Unlock()
 		frame := frameOf(i, 60)
 		r.send(0, virtio.NetHeader{}, frame)
@@ -353,7 +352,7 @@ func TestB28AnyMessages(t *testing.T) {
 	}
 	fds := countFDs(t)
 	rapid.Check(t, func(t *rapid.T) {
-		b, _ := newBackend(BackendConfig{})
+		b, _ := newBackend(BackendConfig{Packed: true})
 		ours, theirs, err := socketPair()
 		if err != nil {
 			t.Fatal(err)
@@ -369,23 +368,29 @@ func TestB28AnyMessages(t *testing.T) {
 		for range rapid.IntRange(1, 60).Draw(t, "messages") {
 			m := message{
 				request: rapid.SampledFrom(known).Draw(t, "request"),
-				u64:     rapid.OneOf(small, rapid.Just(uint64(virtio.Version1)), rapid.Just(uint64(0x0f)), rapid.Just(vringNoFD|1)).Draw(t, "number"),
-				state:   vringState{uint32(small.Draw(t, "index")), uint32(rapid.SampledFrom([]int{0, 1, 64, 65536}).Draw(t, "num"))},
+				u64:     rapid.OneOf(small, rapid.Just(uint64(virtio.Version1)), rapid.Just(uint64(virtio.Version1|virtio.RingPacked|virtio.EventIdx)), rapid.Just(uint64(0x0f)), rapid.Just(vringNoFD|1)).Draw(t, "number"),
+				state:   vringState{uint32(small.Draw(t, "index")), uint32(rapid.SampledFrom([]int{0, 1, 48, 64, 1 << 15, 0x80028002, 65536}).Draw(t, "num"))},
 				addr: vringAddr{index: uint32(small.Draw(t, "queue")), desc: addr.Draw(t, "desc"),
 					avail: addr.Draw(t, "avail"), used: addr.Draw(t, "used")},
 			}
-			if m.request == setMemTable {
+			m.config = configSpace{uint32(rapid.SampledFrom([]int{0, 1, 6, 12, 1<<32 - 1}).Draw(t, "offset")), 0, make([]byte, rapid.IntRange(0, 20).Draw(t, "bytes"))}
+			m.inflight = inflightArea{4096 * small.Draw(t, "inflight"), small.Draw(t, "at"), uint16(small.Draw(t, "queues")), uint16(rapid.SampledFrom([]int{0, 1, 48, 64, 65535}).Draw(t, "size"))}
+			if m.request == setMemTable || m.request == addMemReg || m.request == remMemReg {
 				m.table = []memRegion{{guest: shared.IOVA, user: uint64(shared.Addr()), size: 4096 * rapid.Uint64Range(0, 17).Draw(t, "pages")}}
 			}
-			passed := make([]int, expectedFDs(m))
+			_, most := expectedFDs(m)
+			passed := make([]int, most)
 			for i := range passed {
-				if m.request == setMemTable {
+				switch m.request {
+				case setMemTable, addMemReg, setInflightFD:
 					passed[i], _ = unix.Dup(shared.FD)
-				} else {
+				default:
 					passed[i], _ = unix.Eventfd(0, unix.EFD_CLOEXEC)
 				}
 			}
-			s.handle(m, passed)
+			if a, _ := s.handle(m, passed); a != nil {
+				closeFDs(a.fds)
+			}
 			closeFDs(passed)
 			s.startReady()
 			b.TxQueue(0).Dequeue(make([]Frame, 1))

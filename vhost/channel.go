@@ -7,10 +7,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // ErrDisconnected is wrapped by the errors of a Frontend whose back end is
-// gone. Only a new Dial helps.
+// gone and has not come back yet.
 var ErrDisconnected = errors.New("the connection to the vhost-user back end has ended")
 
 // channel is the front end's use of a connection: one request and its answer
@@ -23,7 +25,7 @@ type channel struct {
 	deadline time.Time // for answers, beside the connection's time-out; zero: none
 
 	awaited atomic.Uint32 // the request that an answer is due for, or 0
-	answers chan message
+	answers chan answer
 
 	failOnce sync.Once
 	cause    error         // why the connection ended; set before lost is closed
@@ -31,19 +33,23 @@ type channel struct {
 	done     chan struct{} // closed when the goroutine has ended
 }
 
-// newChannel starts the reading goroutine. It calls onLost when the connection
-// has ended, as the last thing it does.
-func newChannel(c *conn, onLost func(cause error)) *channel {
+// answer is an answer with the file descriptors that came with it.
+type answer struct {
+	message
+	fds []int
+}
+
+// newChannel starts the reading goroutine.
+func newChannel(c *conn) *channel {
 	ch := &channel{
 		conn:    c,
-		answers: make(chan message, 1),
+		answers: make(chan answer, 1),
 		lost:    make(chan struct{}),
 		done:    make(chan struct{}),
 	}
 	go func() {
 		defer close(ch.done)
 		ch.read()
-		onLost(ch.cause)
 	}()
 	return ch
 }
@@ -56,16 +62,18 @@ func (ch *channel) read() {
 			ch.fail(err)
 			return
 		}
-		if len(fds) > 0 {
+		switch {
+		case !m.isReply() || uint32(m.request) != ch.awaited.Swap(0):
+			err = fmt.Errorf("an unexpected %v", m.request)
+		case len(fds) > 0 && m.request != getInflightFD:
+			err = fmt.Errorf("%v was answered with a file descriptor", m.request)
+		}
+		if err != nil {
 			closeFDs(fds)
-			ch.fail(fmt.Errorf("%v was answered with a file descriptor", m.request))
+			ch.fail(err)
 			return
 		}
-		if !m.isReply() || uint32(m.request) != ch.awaited.Swap(0) {
-			ch.fail(fmt.Errorf("an unexpected %v", m.request))
-			return
-		}
-		ch.answers <- m
+		ch.answers <- answer{m, fds}
 	}
 }
 
@@ -85,6 +93,11 @@ func (ch *channel) fail(cause error) {
 func (ch *channel) close() {
 	ch.fail(nil)
 	<-ch.done
+	select {
+	case late := <-ch.answers:
+		closeFDs(late.fds)
+	default:
+	}
 }
 
 // isLost reports whether the connection has ended.
@@ -95,6 +108,12 @@ func (ch *channel) isLost() bool {
 	default:
 		return false
 	}
+}
+
+// peerEnded reports whether the peer has ended the connection. It was given up
+// otherwise, and the peer may not know yet.
+func (ch *channel) peerEnded() bool {
+	return ch.isLost() && (ch.cause == nil || errors.Is(ch.cause, unix.EPIPE) || errors.Is(ch.cause, unix.ECONNRESET))
 }
 
 // err says that the connection has ended, and why.
@@ -116,32 +135,50 @@ func (ch *channel) tell(m message, fds ...int) error {
 		return err
 	}
 	m.flags |= flagNeedReply
-	answer, err := ch.exchange(m, true, fds...)
-	if err == nil && answer.u64 != 0 {
+	a, err := ch.exchange(m, true, fds...)
+	if err == nil && a.u64 != 0 {
 		err = fmt.Errorf("%v: %w", m.request, errRefused)
 	}
 	return err
 }
 
 // ask sends a message and waits for its answer.
-func (ch *channel) ask(m message) (message, error) { return ch.exchange(m, true) }
+func (ch *channel) ask(m message) (message, error) {
+	a, err := ch.exchange(m, true)
+	closeFDs(a.fds)
+	return a.message, err
+}
+
+// askFD sends a message and waits for its answer, with which a file descriptor
+// must come.
+func (ch *channel) askFD(m message) (message, int, error) {
+	a, err := ch.exchange(m, true)
+	if err == nil && len(a.fds) != 1 {
+		err = fmt.Errorf("%v was answered with %d file descriptors instead of 1", m.request, len(a.fds))
+	}
+	if err != nil {
+		closeFDs(a.fds)
+		return message{}, -1, err
+	}
+	return a.message, a.fds[0], nil
+}
 
 // exchange sends m and, when answered is set, waits for the answer. A back end
 // that lets the time-out pass is given up: whatever came later could not be
 // told from the answer to another request.
-func (ch *channel) exchange(m message, answered bool, fds ...int) (message, error) {
+func (ch *channel) exchange(m message, answered bool, fds ...int) (answer, error) {
 	if ch.isLost() {
-		return message{}, fmt.Errorf("%v: %w", m.request, ch.err())
+		return answer{}, fmt.Errorf("%v: %w", m.request, ch.err())
 	}
 	if answered {
 		ch.awaited.Store(uint32(m.request))
 	}
 	if err := ch.conn.send(m, fds...); err != nil {
 		ch.fail(err)
-		return message{}, fmt.Errorf("%v: %w", m.request, ch.err())
+		return answer{}, fmt.Errorf("%v: %w", m.request, ch.err())
 	}
 	if !answered {
-		return message{}, nil
+		return answer{}, nil
 	}
 	patience := ch.conn.timeout
 	if !ch.deadline.IsZero() {
@@ -150,16 +187,16 @@ func (ch *channel) exchange(m message, answered bool, fds ...int) (message, erro
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	select {
-	case answer := <-ch.answers:
-		return answer, nil
+	case a := <-ch.answers:
+		return a, nil
 	case <-timer.C:
 		ch.fail(fmt.Errorf("no answer within %v", patience.Round(time.Millisecond)))
 	case <-ch.lost:
 	}
 	select {
-	case answer := <-ch.answers: // it came just before the end
-		return answer, nil
+	case a := <-ch.answers: // it came just before the end
+		return a, nil
 	default:
-		return message{}, fmt.Errorf("%v: %w", m.request, ch.err())
+		return answer{}, fmt.Errorf("%v: %w", m.request, ch.err())
 	}
 }

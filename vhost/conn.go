@@ -1,6 +1,7 @@
 package vhost
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -20,6 +21,18 @@ type conn struct {
 // send writes a message; the descriptors in fds go with it and stay the
 // caller's.
 func (c *conn) send(m message, fds ...int) error {
+	return c.write(m.encode(), fds)
+}
+
+// sendRaw writes a message of any kind.
+func (c *conn) sendRaw(request, flags uint32, body []byte) error {
+	b := binary.LittleEndian.AppendUint32(nil, request)
+	b = binary.LittleEndian.AppendUint32(b, flags)
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(body)))
+	return c.write(append(b, body...), nil)
+}
+
+func (c *conn) write(b []byte, fds []int) error {
 	if err := c.sock.SetWriteDeadline(time.Now().Add(c.timeout)); err != nil {
 		return err
 	}
@@ -27,7 +40,6 @@ func (c *conn) send(m message, fds ...int) error {
 	if len(fds) > 0 {
 		rights = unix.UnixRights(fds...)
 	}
-	b := m.encode()
 	n, _, err := c.sock.WriteMsgUnix(b, rights, nil)
 	if err == nil && n < len(b) {
 		_, err = c.sock.Write(b[n:])
@@ -38,7 +50,21 @@ func (c *conn) send(m message, fds ...int) error {
 // receive waits for the next message, for as long as nothing of it has
 // arrived. The descriptors that came with it belong to the caller, who gets
 // none with an error.
-func (c *conn) receive() (m message, fds []int, err error) {
+func (c *conn) receive() (message, []int, error) {
+	h, body, fds, err := c.receiveRaw()
+	if err != nil {
+		return message{}, nil, err
+	}
+	m, err := decodeBody(h, body)
+	if err != nil {
+		closeFDs(fds)
+		return message{}, nil, err
+	}
+	return m, fds, nil
+}
+
+// receiveRaw is receive for a message whose body is still to be read.
+func (c *conn) receiveRaw() (h header, body []byte, fds []int, err error) {
 	defer func() {
 		if err != nil {
 			closeFDs(fds)
@@ -46,22 +72,18 @@ func (c *conn) receive() (m message, fds []int, err error) {
 		}
 	}()
 	if err := c.sock.SetReadDeadline(time.Time{}); err != nil {
-		return message{}, nil, err
+		return header{}, nil, nil, err
 	}
 	var head [headerSize]byte
 	if fds, err = c.readFull(head[:], fds, true); err != nil {
-		return message{}, fds, err
+		return header{}, nil, fds, err
 	}
-	h, err := decodeHeader(head)
-	if err != nil {
-		return message{}, fds, err
+	if h, err = decodeHeader(head); err != nil {
+		return header{}, nil, fds, err
 	}
-	body := make([]byte, h.size)
-	if fds, err = c.readFull(body, fds, false); err != nil {
-		return message{}, fds, err
-	}
-	m, err = decodeBody(h, body)
-	return m, fds, err
+	body = make([]byte, h.size)
+	fds, err = c.readFull(body, fds, false)
+	return h, body, fds, err
 }
 
 // readFull fills b and adds the descriptors that come along to fds. Once a

@@ -20,7 +20,8 @@ import (
 //	mrg_rxbuf=   0: do without mergeable receive buffers, 1
 //	in_order=    0: do without in-order use of buffers, 1
 //	packed_vq=   1: allow packed virtqueues, 0
-//	server=      only 0
+//	mtu=         the MTU in bytes to tell both sides; without it the back end's
+//	server=      1: listen, and have the back end connect, 0
 func ParseDevargs(name string, args map[string]string) (path string, cfg FrontendConfig, err error) {
 	cfg.Name = name
 	take := func(key, otherwise string) string {
@@ -51,15 +52,16 @@ func ParseDevargs(name string, args map[string]string) (path string, cfg Fronten
 	if number("packed_vq", 0, 0, 1) == 0 {
 		cfg.Mask |= virtio.RingPacked
 	}
-	server := number("server", 0, 0, 1)
+	if _, given := args["mtu"]; given {
+		cfg.MTU = number("mtu", 0, virtio.MinMTU, 65535)
+	}
+	cfg.Server = number("server", 0, 0, 1) == 1
 	mac := take("mac", "")
 	switch {
 	case err != nil:
 		return "", FrontendConfig{}, err
 	case path == "":
 		return "", FrontendConfig{}, fmt.Errorf("vhost: %s: no path= of a vhost-user socket", name)
-	case server == 1:
-		return "", FrontendConfig{}, fmt.Errorf("vhost: %s: server=1: only the back end can listen; leave server= out and start the back end as the server", name)
 	}
 	if mac != "" {
 		cfg.MAC, err = net.ParseMAC(mac)

@@ -5,12 +5,27 @@
 //
 // A Frontend is the driver's half, as a transport for package driver: it
 // shares its memory, sets rings up and kicks. A Backend is the device's half:
-// it maps that memory and serves the rings. A Loopback is a back end that
-// returns every frame; with a Frontend in the same process it makes a device
-// out of nothing but memory.
+// it maps that memory and serves the rings, split and packed. A Loopback is a
+// back end that returns every frame; with a Frontend in the same process it
+// makes a device out of nothing but memory.
 //
 // The protocol is QEMU's docs/interop/vhost-user. Both halves speak it in
-// little-endian order, on the machines that Go calls little-endian.
+// little-endian order, on the machines that Go calls little-endian. Both have
+// its features MQ, REPLY_ACK, NET_MTU, BACKEND_REQ, CONFIG, INFLIGHT_SHMFD,
+// CONFIGURE_MEM_SLOTS and STATUS, and do without any of them.
+//
+// # When one half goes away
+//
+// A Backend serves the next front end. A Frontend waits for the next back end,
+// whichever of the two listens, and tells it all that the one before was told.
+// What that one had in hand is served again:
+//
+//   - Every buffer is completed in the order in which it was made available, so
+//     that one number for each ring says where to go on.
+//   - In a split virtqueue that is the used index, which is shared.
+//   - In a packed virtqueue it is noted in the inflight memory, together with the
+//     descriptors that are about to be written over. Without inflight memory the
+//     rings cannot go on, and the device asks for a reset.
 //
 // # Trust
 //

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"vionet/scripts/lab"
 	"vionet/virtio"
 )
 
@@ -28,18 +29,11 @@ type testpmd struct {
 	out bytes.Buffer
 }
 
-// startTestpmd runs dpdk-testpmd with a --vdev, on plain pages. The test is
-// skipped where it is not installed, unless VIONET_FULL=1 asks for everything.
+// startTestpmd runs dpdk-testpmd with a --vdev, on plain pages.
 func startTestpmd(tb testing.TB, vdev string, args ...string) *testpmd {
 	tb.Helper()
-	path, err := exec.LookPath("dpdk-testpmd")
-	if err != nil {
-		if os.Getenv("VIONET_FULL") == "1" {
-			tb.Fatal("dpdk-testpmd is not installed: apt install dpdk-dev")
-		}
-		tb.Skip("dpdk-testpmd is not installed (Debian's package dpdk-dev)")
-	}
-	all := append([]string{"-oL", path, "--lcores", "0@0,1@0", "--no-pci", "--no-huge", "-m", "128",
+	lab.Need(tb, "dpdk")
+	all := append([]string{"-oL", "dpdk-testpmd", "--lcores", "0@0,1@0", "--no-pci", "--no-huge", "-m", "128",
 		"--file-prefix", "vionet", "--no-telemetry", "--vdev", vdev,
 		"--", "-i", "--total-num-mbufs=8192", "--no-lsc-interrupt", "--disable-link-check"}, args...)
 	p := &testpmd{tb: tb, cmd: exec.Command("stdbuf", all...)}
@@ -47,6 +41,7 @@ func startTestpmd(tb testing.TB, vdev string, args ...string) *testpmd {
 	// A directory of its own: any number run at once, and nothing stays.
 	p.cmd.Env = append(os.Environ(), "RUNTIME_DIRECTORY="+filepath.Dir(socketPath(tb)))
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	var err error
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
 		tb.Fatal(err)
 	}
@@ -60,7 +55,8 @@ func startTestpmd(tb testing.TB, vdev string, args ...string) *testpmd {
 			tb.Logf("dpdk-testpmd said:\n%s", p.output())
 		}
 	})
-	p.await("testpmd> ", 1)
+	// The prompt comes character by character, with other threads' lines between.
+	p.await(`(?m)^Done$`, 1)
 	return p
 }
 
@@ -127,11 +123,20 @@ func TestDPDKBackend(t *testing.T) {
 		{plain | virtio.NetMrgRxbuf | virtio.NetCSUM | virtio.NetGuestCSUM, 2},
 		{0, 1},
 		{plain, 2},
+		{plain | virtio.RingPacked, 1},
+		{plain | virtio.RingPacked | virtio.NetMrgRxbuf, 2},
+		{plain | virtio.RingPacked | virtio.InOrder | virtio.EventIdx | virtio.NetCSUM, 2},
+		{plain | virtio.InOrder | virtio.EventIdx | virtio.NetMrgRxbuf, 2},
 	} {
 		r.start(tt.features, tt.pairs)
 		ready++
 		p.await("virtio is now ready for processing", ready)
 		for i := range 200 {
+			if i == 100 && round%3 == 0 {
+				if _, err := r.mem.Grow(1 << 20); err != nil {
+					t.Fatalf("round %d: %v", round, err)
+				}
+			}
 			pair := i % tt.pairs
 			frame := frameOf(i, 60+7*i)
 			r.send(pair, virtio.NetHeader{}, frame)
@@ -140,8 +145,8 @@ func TestDPDKBackend(t *testing.T) {
 			}
 		}
 	}
-	if f.protocol != knownProtocol {
-		t.Errorf("protocol features %#x, want %#x", f.protocol, knownProtocol)
+	if f.peer.protocol != knownProtocol&0x10cbf {
+		t.Errorf("protocol features %#x, want %#x", f.peer.protocol, knownProtocol&0x10cbf)
 	}
 	if err := f.Close(); err != nil {
 		t.Errorf("Close: %v", err)
@@ -168,8 +173,66 @@ func TestDPDKBackendDies(t *testing.T) {
 	case <-time.After(20 * time.Second):
 		t.Error("nobody was told")
 	}
-	if err := f.Reset(time.Second); !errors.Is(err, ErrDisconnected) {
-		t.Errorf("Reset: %v, want ErrDisconnected", err)
+	if _, err := f.Status(); !errors.Is(err, ErrDisconnected) {
+		t.Errorf("Status: %v, want ErrDisconnected", err)
+	}
+}
+
+// DPDK's back end is killed and started again, in both roles; a split virtqueue
+// goes on, a packed one is started anew as the device asks for it.
+func TestB29DPDKBackendDies(t *testing.T) {
+	for _, tt := range []struct {
+		server bool
+		kind   virtio.Features
+	}{{false, 0}, {true, virtio.NetMrgRxbuf}, {true, virtio.RingPacked}} {
+		t.Run(fmt.Sprintf("server=%v,%v", tt.server, tt.kind), func(t *testing.T) {
+			path := socketPath(t)
+			vdev := "net_vhost0,iface=" + path
+			if tt.server {
+				vdev += ",client=1"
+			}
+			live := func() *testpmd {
+				if !tt.server {
+					os.Remove(path) // which DPDK wants
+				}
+				p := startTestpmd(t, vdev, "--forward-mode=io", "--no-flush-rx")
+				p.say("start")
+				p.await("io packet forwarding packets/burst", 1)
+				return p
+			}
+			p := live()
+			f, err := Dial(path, FrontendConfig{QueueSize: rigSize, Server: tt.server, Log: logTo(t)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.pause = time.Millisecond
+			r := newRig(t, f, 1)
+			r.start(plain|tt.kind, 1)
+			move := func() {
+				t.Helper()
+				for i := range 300 {
+					r.send(0, virtio.NetHeader{}, frameOf(i, 100))
+					if _, got := r.receive(0); !bytes.Equal(got, frameOf(i, 100)) {
+						t.Fatalf("frame %d: %x", i, got)
+					}
+				}
+			}
+			p.await("virtio is now ready for processing", 1)
+			move()
+			for range 2 {
+				syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+				p = live()
+				if tt.kind.Has(virtio.RingPacked) {
+					eventually(t, "the wish for a reset", func() bool {
+						status, err := f.Status()
+						return err == nil && status.Has(virtio.StatusNeedsReset)
+					})
+					r.start(plain|tt.kind, 1)
+				}
+				p.await("virtio is now ready for processing", 1)
+				move()
+			}
+		})
 	}
 }
 
@@ -179,19 +242,24 @@ func TestDPDKFrontend(t *testing.T) {
 		devargs, mode string
 		pairs         int
 	}{
-		{"mrg_rxbuf=0,in_order=0", "io", 1},
-		{"mrg_rxbuf=1,in_order=0", "io", 1},
-		{"mrg_rxbuf=1,in_order=1", "io", 1},
-		{"mrg_rxbuf=0,in_order=1", "io", 1},
-		{"mrg_rxbuf=1", "io", 2},
-		{"mrg_rxbuf=0,in_order=0", "txonly", 1},
-		{"mrg_rxbuf=1,in_order=1", "txonly", 1},
+		{"packed_vq=0,mrg_rxbuf=0,in_order=0", "io", 1},
+		{"packed_vq=0,mrg_rxbuf=1,in_order=0", "io", 1},
+		{"packed_vq=0,mrg_rxbuf=1,in_order=1", "io", 1},
+		{"packed_vq=0,mrg_rxbuf=0,in_order=1", "io", 1},
+		{"packed_vq=0,mrg_rxbuf=1", "io", 2},
+		{"packed_vq=0,mrg_rxbuf=0,in_order=0", "txonly", 1},
+		{"packed_vq=0,mrg_rxbuf=1,in_order=1", "txonly", 1},
+		{"packed_vq=1,mrg_rxbuf=0,in_order=0", "io", 1},
+		{"packed_vq=1,mrg_rxbuf=1,in_order=0", "io", 1},
+		{"packed_vq=1,mrg_rxbuf=1,in_order=1", "io", 2},
+		{"packed_vq=1,mrg_rxbuf=0,in_order=1", "io", 1},
+		{"packed_vq=1,mrg_rxbuf=1,in_order=0", "txonly", 1},
 	} {
 		t.Run(fmt.Sprintf("%s,%s,%d", tt.mode, tt.devargs, tt.pairs), func(t *testing.T) {
 			path := socketPath(t)
-			l := newLoop(t, LoopbackConfig{Path: path, Pairs: tt.pairs})
+			l := newLoop(t, LoopbackConfig{Path: path, Pairs: tt.pairs, Packed: true})
 			n := strconv.Itoa(tt.pairs)
-			p := startTestpmd(t, "net_virtio_user0,path="+path+",packed_vq=0,queues="+n+","+tt.devargs,
+			p := startTestpmd(t, "net_virtio_user0,path="+path+",queues="+n+","+tt.devargs,
 				"--forward-mode="+tt.mode, "--rxq="+n, "--txq="+n)
 			if tt.mode == "io" {
 				p.say("start tx_first")

@@ -8,7 +8,9 @@ import (
 )
 
 // eventfd is a counter in the kernel that one half rings and the other waits
-// for. The zero value is not usable: see newEventfd.
+// for; here it is rung only, without a detour through Go's poller and without an
+// allocation. port.EventFD and kickWatch wait. The zero value is not usable: see
+// newEventfd.
 type eventfd struct {
 	fd  atomic.Int32 // -1: closed
 	one [8]byte      // what Kick writes: the number 1, little-endian

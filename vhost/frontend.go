@@ -1,15 +1,13 @@
 package vhost
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"sync"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"vionet/mbuf"
 	"vionet/port"
@@ -22,6 +20,8 @@ const (
 	maxQueueSize     = 32768
 	defaultQueueSize = 256
 	defaultTimeout   = 5 * time.Second
+
+	defaultConnectTimeout = time.Minute
 )
 
 // frontendFeatures are the device features that make sense without a control
@@ -33,9 +33,9 @@ const frontendFeatures = virtio.NetCSUM | virtio.NetGuestCSUM |
 	virtio.NetMrgRxbuf | virtio.AnyLayout | virtio.IndirectDesc | virtio.EventIdx |
 	virtio.Version1 | virtio.RingPacked | virtio.InOrder | virtio.OrderPlatform
 
-// emulatedFeatures are those that the front end has itself. The back end never
-// hears of them.
-const emulatedFeatures = virtio.NetMAC | virtio.NetStatus
+// ownFeatures are those that the front end has itself when the back end has them
+// not.
+const ownFeatures = virtio.NetMAC | virtio.NetMTU | virtio.NetStatus
 
 // FrontendConfig says what a front end asks of its back end.
 type FrontendConfig struct {
@@ -44,8 +44,14 @@ type FrontendConfig struct {
 	QueueSize int              // descriptors of each queue, a power of two; 0: 256
 	MAC       net.HardwareAddr // nil: the driver has to make one up
 	Mask      virtio.Features  // features to hide from the driver
+	MTU       int              // the MTU in bytes to tell both sides, 68 to 65535; 0: the back end's
 	Timeout   time.Duration    // for each answer of the back end; 0: 5 s
 	Log       *slog.Logger     // nil: silence
+
+	// Server has the front end listen and the back end connect, for which Dial
+	// waits up to ConnectTimeout; 0: 60 s.
+	Server         bool
+	ConnectTimeout time.Duration
 }
 
 func (c *FrontendConfig) setDefaults() {
@@ -61,6 +67,9 @@ func (c *FrontendConfig) setDefaults() {
 	if c.Timeout == 0 {
 		c.Timeout = defaultTimeout
 	}
+	if c.ConnectTimeout == 0 {
+		c.ConnectTimeout = defaultConnectTimeout
+	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -74,119 +83,106 @@ func (c *FrontendConfig) check() error {
 		return fmt.Errorf("vhost: %s: queue_size=%d: must be a power of two, 1 to %d", c.Name, c.QueueSize, maxQueueSize)
 	case c.MAC != nil && len(c.MAC) != 6:
 		return fmt.Errorf("vhost: %s: a MAC address of %d bytes: must have 6", c.Name, len(c.MAC))
+	case c.MTU != 0 && (c.MTU < virtio.MinMTU || c.MTU > 65535):
+		return fmt.Errorf("vhost: %s: mtu=%d: must be %d to 65535", c.Name, c.MTU, virtio.MinMTU)
 	}
 	return nil
 }
 
-// Frontend is the driver's half of a vhost-user device: a driver.Transport.
-// What a vhost-user back end lacks, the front end has for it: a configuration
-// space with the MAC address and the link status, and, when the back end does
-// not keep one, the device status.
+// Frontend is the driver's half of a vhost-user device: a driver.Transport that
+// can interrupt. What a vhost-user back end lacks, the front end has for it: a
+// configuration space with the MAC address and the link status, and, when the
+// back end does not keep one, the device status.
 //
-// Its methods may be called from any goroutine. Once the connection has ended,
-// those that need the back end return errors that wrap ErrDisconnected, and
-// ReadConfig shows the link down.
+// When the back end goes away, the link is down until it is back: the front end
+// connects anew, with pauses of 0.1 to 2 s, and has the new back end go on where
+// the old one was. Split virtqueues show where that is. Packed ones do not; for
+// them the back end must keep notes that outlive it (INFLIGHT_SHMFD). Where it
+// does not, Status shows DEVICE_NEEDS_RESET once it is back, and the link stays
+// down until the driver resets the device and starts it anew. A back end that
+// offers less than the driver has accepted is refused, and waited for.
+//
+// Its methods may be called from any goroutine. While there is no back end,
+// those that need it return errors that wrap ErrDisconnected, and ReadConfig
+// shows the link down; Reset forgets what there was to go on with.
 type Frontend struct {
-	cfg FrontendConfig
+	cfg       FrontendConfig
+	connector connector // nil: there is the one connection
+	ctx       context.Context
+	cancel    context.CancelCauseFunc
+	keeper    sync.WaitGroup
+	news      chan struct{} // the back end's configuration has changed
+	pause     time.Duration // before the first try to reconnect
 
-	mu        sync.Mutex
-	channel   *channel
-	offered   virtio.Features  // by the back end
-	protocol  protocolFeatures // negotiated
-	queuePair int              // that the back end has
-	live      bool             // Dial has succeeded and Close was not called
-	down      bool             // the connection has ended
-	closed    bool
-	changed   func()
+	mu      sync.Mutex
+	peer    *peer // the last one that there was
+	closed  bool
+	changed func()
 
-	mem     []mbuf.Region // mapped
-	sentMem bool          // since the last reset
-	rings   []frontendRing
+	mem        []mbuf.Region // mapped
+	stopGrowth func()        // nil: no memory was mapped
+	rings      []frontendRing
+	inflight   *inflightFile // of the rings since the last reset; nil: none
+	space      [configSize]byte
 
-	status     virtio.Status // as the driver wrote it
-	statusSent bool          // the back end knows of a status since the last reset
-	featuresOK bool          // the back end took the features
+	status     virtio.Status   // as the driver wrote it, or needs a reset
+	accepted   virtio.Features // that the back end took, its own among them; 0 before
+	featuresOK bool            // it took them
 }
 
-// Dial connects to the back end that listens on the unix socket at path and
-// negotiates what both halves can do. A path that starts with "@" is an
-// abstract socket.
+// Dial connects to the back end that listens on the unix socket at path, or
+// waits for it there, and negotiates what both halves can do. A path that
+// starts with "@" is an abstract socket.
 func Dial(path string, cfg FrontendConfig) (*Frontend, error) {
 	cfg.setDefaults()
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	sock, err := net.DialTimeout("unix", path, cfg.Timeout)
+	var c connector = &client{path: path, timeout: cfg.Timeout}
+	if cfg.Server {
+		s, err := newServer(path)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", cfg.Name, err)
+		}
+		c = s
+	}
+	return dial(c, cfg)
+}
+
+// dial makes the first connection. The connector belongs to the front end, also
+// when it fails. cfg was checked.
+func dial(c connector, cfg FrontendConfig) (*Frontend, error) {
+	ctx, cancel := context.WithTimeoutCause(context.Background(), cfg.ConnectTimeout,
+		fmt.Errorf("waited for %v", cfg.ConnectTimeout))
+	defer cancel()
+	if s, ok := c.(*server); ok {
+		cfg.Log.Info("vhost: waiting for the back end to connect", "device", cfg.Name, "socket", s.path)
+	}
+	sock, err := c.connect(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("vhost: %s: %w", cfg.Name, explainDial(path, err))
+		c.close()
+		return nil, fmt.Errorf("vhost: %s: %w", cfg.Name, err)
 	}
-	return newFrontend(sock.(*net.UnixConn), cfg)
+	return newFrontend(sock, c, cfg)
 }
 
-// explainDial turns an error of connecting into one that says what to do.
-func explainDial(path string, err error) error {
-	switch {
-	case errors.Is(err, unix.ENOENT):
-		return fmt.Errorf("no vhost-user socket %s: start the back end first, or correct path=: %w", path, unix.ENOENT)
-	case errors.Is(err, unix.ECONNREFUSED):
-		return fmt.Errorf("nobody listens on the socket %s: start the back end first, or correct path=: %w", path, unix.ECONNREFUSED)
-	case errors.Is(err, unix.EACCES):
-		return fmt.Errorf("no permission to connect to %s: run as the back end's user, or as root: %w", path, unix.EACCES)
-	default:
-		return fmt.Errorf("connect to the vhost-user socket %s: %w", path, err)
-	}
-}
-
-// newFrontend starts a front end on a connected socket, which belongs to it,
-// also when it fails. cfg was checked.
-func newFrontend(sock *net.UnixConn, cfg FrontendConfig) (*Frontend, error) {
-	f := &Frontend{cfg: cfg, queuePair: 1, rings: make([]frontendRing, 2*cfg.Queues)}
-	f.channel = newChannel(&conn{sock: sock, timeout: cfg.Timeout}, f.lost)
-	err := f.negotiateProtocol()
+// newFrontend starts a front end on a connected socket. Socket and connector
+// belong to it, also when it fails; without a connector there are no other
+// connections. cfg was checked.
+func newFrontend(sock *net.UnixConn, c connector, cfg FrontendConfig) (*Frontend, error) {
+	f := &Frontend{cfg: cfg, connector: c, news: make(chan struct{}, 1), pause: firstPause, rings: make([]frontendRing, 2*cfg.Queues)}
+	f.ctx, f.cancel = context.WithCancelCause(context.Background())
+	p, err := f.handshake(f.ctx, sock)
 	if err == nil {
-		err = f.makeEventfds()
+		f.peer = p
+		err = f.makeKicks()
 	}
 	if err != nil {
-		f.Close()
+		f.release()
 		return nil, f.wrap("set up", err)
 	}
-	f.mu.Lock()
-	f.live = true
-	f.mu.Unlock()
+	f.keeper.Go(func() { f.keep(p) })
 	return f, nil
-}
-
-// negotiateProtocol is the first exchange on a connection.
-func (f *Frontend) negotiateProtocol() error {
-	if err := f.channel.tell(message{request: setOwner}); err != nil {
-		return err
-	}
-	m, err := f.channel.ask(message{request: getFeatures})
-	if err != nil {
-		return err
-	}
-	f.offered = virtio.Features(m.u64)
-	if f.offered.Has(virtio.VhostUserProtocolFeatures) {
-		if m, err = f.channel.ask(message{request: getProtocolFeatures}); err != nil {
-			return err
-		}
-		f.protocol = protocolFeatures(m.u64) & knownProtocol
-		if err := f.channel.tell(message{request: setProtocolFeatures, u64: uint64(f.protocol)}); err != nil {
-			return err
-		}
-		f.channel.ack = f.protocol.has(protocolReplyAck)
-	}
-	if f.protocol.has(protocolMQ) {
-		if m, err = f.channel.ask(message{request: getQueueNum}); err != nil {
-			return err
-		}
-		f.queuePair = int(min(m.u64, maxPairs))
-	}
-	if f.cfg.Queues > f.queuePair {
-		return fmt.Errorf("the back end has %d queue pairs, not %d: lower queues=", f.queuePair, f.cfg.Queues)
-	}
-	f.cfg.Log.Debug("vhost: connected", "device", f.cfg.Name, "features", f.offered, "pairs", f.queuePair)
-	return nil
 }
 
 // wrap says on which device, and while doing what, err happened.
@@ -197,28 +193,10 @@ func (f *Frontend) wrap(doing string, err error) error {
 	return fmt.Errorf("vhost: %s: %s: %w", f.cfg.Name, doing, err)
 }
 
-// lost runs when the connection has ended, on the goroutine that read from it.
-func (f *Frontend) lost(cause error) {
-	f.mu.Lock()
-	f.down = true
-	live, changed := f.live, f.changed
-	f.mu.Unlock()
-	if !live {
-		return
-	}
-	if cause == nil {
-		cause = io.EOF
-	}
-	f.cfg.Log.Error("vhost: the back end is gone, the link is down", "device", f.cfg.Name, "cause", cause)
-	if changed != nil {
-		changed()
-	}
-}
-
-// connected is nil, or why the back end cannot be asked any more.
+// connected is nil, or why the back end cannot be asked now.
 func (f *Frontend) connected() error {
-	if f.channel.isLost() {
-		return f.channel.err()
+	if f.peer.channel.isLost() {
+		return f.peer.channel.err()
 	}
 	return nil
 }
@@ -232,14 +210,15 @@ func (f *Frontend) Driver() string { return "net_virtio_user" }
 // Addressing says that device addresses are this process's own.
 func (f *Frontend) Addressing() port.Addressing { return port.Addressing{Mode: mbuf.IOVAVirtual} }
 
-// Watch registers the function that is told when the back end has gone away,
-// at once if it has already. It runs on a goroutine of the front end's own and
-// must not call Close.
+// Watch registers the function that is told of changes: the back end has gone
+// away, at once if it has already; it is back; it says that its configuration
+// is another. What is so, ReadConfig and Status show. It runs on a goroutine of
+// the front end's own and must not call Close.
 func (f *Frontend) Watch(changed func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.changed = changed
-	if f.down && f.live && changed != nil {
+	if changed != nil && !f.closed && f.connected() != nil {
 		go changed()
 	}
 }
@@ -248,23 +227,40 @@ func (f *Frontend) Watch(changed func()) {
 // back end uses the memory no more when it returns. A second call does
 // nothing.
 func (f *Frontend) Close() error {
+	f.cancel(errClosed) // breaks a reconnection off, which may hold the lock
 	f.mu.Lock()
 	if f.closed {
 		f.mu.Unlock()
 		return nil
 	}
-	f.closed, f.live = true, false
-	var err error
-	if f.connected() == nil {
-		err = f.reset()
-	}
+	f.closed = true
+	err := f.reset()
 	f.mu.Unlock()
-	f.channel.close()
-	for i := range f.rings {
-		f.rings[i].close()
-	}
+	f.keeper.Wait()
+	f.release()
 	if errors.Is(err, ErrDisconnected) {
 		err = nil // it had nothing left to stop
 	}
 	return f.wrap("close", err)
+}
+
+// errClosed is the cause when Close breaks something off.
+var errClosed = errors.New("the front end was closed")
+
+// release gives back what the front end holds.
+func (f *Frontend) release() {
+	f.cancel(errClosed)
+	if f.peer != nil {
+		f.peer.close()
+	}
+	if f.connector != nil {
+		f.connector.close()
+	}
+	for i := range f.rings {
+		f.rings[i].close()
+	}
+	if f.stopGrowth != nil {
+		f.stopGrowth()
+	}
+	f.inflight.close()
 }

@@ -2,76 +2,76 @@ package vhost
 
 import (
 	"fmt"
+	"sync/atomic"
 
-	"vionet/mbuf"
 	"vionet/port"
+	"vionet/ring"
 	"vionet/virtio"
 )
 
 // frontendRing is what the front end keeps of one virtqueue.
 type frontendRing struct {
-	kick, call *eventfd // nil before makeEventfds
-	started    bool     // the back end knows its addresses
-	enabled    bool
+	kick    *eventfd                     // nil before makeKicks
+	call    atomic.Pointer[port.EventFD] // nil before makeCalls
+	setup   port.QueueSetup
+	started bool // the back end knows its addresses
+	enabled bool
 }
 
 func (r *frontendRing) close() {
 	r.kick.close()
-	r.call.close()
+	r.closeCall()
 }
 
-// makeEventfds makes the two descriptors of every virtqueue. The same ones
-// serve over any number of resets.
-func (f *Frontend) makeEventfds() (err error) {
+func (r *frontendRing) closeCall() {
+	if call := r.call.Swap(nil); call != nil {
+		call.Close()
+	}
+}
+
+// interrupt does in place of the back end what it does with the call
+// descriptor.
+func (r *frontendRing) interrupt() error {
+	if call := r.call.Load(); call != nil {
+		return call.Signal()
+	}
+	return nil
+}
+
+// makeKicks makes the descriptor of every virtqueue that the back end waits
+// for. It serves over any number of resets.
+func (f *Frontend) makeKicks() (err error) {
 	for i := range f.rings {
 		if f.rings[i].kick, err = newEventfd(); err != nil {
-			return err
-		}
-		if f.rings[i].call, err = newEventfd(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Map makes mem known; the back end gets it with the first SetupQueue after
-// each reset. It fails, before anything is sent, when mem has more regions
-// than a message can carry.
-func (f *Frontend) Map(mem *mbuf.Memory) error {
-	return f.mapRegions(mem.Regions())
+// makeCalls makes the descriptors that the driver waits for, where there are
+// none. A ring that does not ask for interrupts has one too: some back ends
+// want it.
+func (f *Frontend) makeCalls() error {
+	for i := range f.rings {
+		if r := &f.rings[i]; r.call.Load() == nil {
+			call, err := port.NewEventFD()
+			if err != nil {
+				return err
+			}
+			r.call.Store(call)
+		}
+	}
+	return nil
 }
 
-func (f *Frontend) mapRegions(regions []mbuf.Region) error {
-	if len(regions) > maxRegions {
-		return f.wrap("share memory", fmt.Errorf("%d regions of memory, and vhost-user carries at most %d: use memory of one file, with virtual addresses (--iova-mode va)", len(regions), maxRegions))
+func (f *Frontend) anyStarted() bool {
+	for i := range f.rings {
+		if f.rings[i].started {
+			return true
+		}
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.mem = regions
-	return f.wrap("share memory", f.connected())
-}
-
-// sendMemTable shares the memory. Addresses in descriptors are those of the
-// region's IOVA, addresses of rings those of this process.
-func (f *Frontend) sendMemTable() error {
-	if f.sentMem {
-		return nil
-	}
-	if len(f.mem) == 0 {
-		return fmt.Errorf("no memory was mapped before the first queue")
-	}
-	m := message{request: setMemTable}
-	var fds []int
-	for _, r := range f.mem {
-		m.table = append(m.table, memRegion{
-			guest: r.IOVA, size: uint64(len(r.Bytes)),
-			user: uint64(r.Addr()), offset: uint64(r.Offset),
-		})
-		fds = append(fds, r.FD)
-	}
-	err := f.channel.tell(m, fds...)
-	f.sentMem = err == nil
-	return err
+	return false
 }
 
 // MaxPairs is the configured number of queue pairs; the back end has them.
@@ -104,37 +104,72 @@ func (f *Frontend) setupQueue(q port.QueueSetup) error {
 	switch {
 	case q.Index < 0 || q.Index >= len(f.rings):
 		return fmt.Errorf("there are %d queues: raise queues=", len(f.rings))
-	case q.Size < 1 || q.Size > f.cfg.QueueSize || q.Size&(q.Size-1) != 0:
+	case q.Size < 1 || q.Size > f.cfg.QueueSize || !f.accepted.Has(virtio.RingPacked) && q.Size&(q.Size-1) != 0:
 		return fmt.Errorf("%d descriptors: must be a power of two, up to queue_size=%d", q.Size, f.cfg.QueueSize)
 	case !f.featuresOK || f.status.Has(virtio.StatusDriverOK) || f.rings[q.Index].started:
 		return fmt.Errorf("%w: it must come once after the features, and before DRIVER_OK", port.ErrState)
 	}
-	if err := f.sendMemTable(); err != nil {
+	if err := f.shareMemory(); err != nil {
 		return err
 	}
-	ring, index := &f.rings[q.Index], uint32(q.Index)
+	if err := f.shareInflight(); err != nil {
+		return err
+	}
+	base := uint32(q.Base)
+	if f.accepted.Has(virtio.RingPacked) {
+		base = packedBase(q.Base)
+	}
+	ring := &f.rings[q.Index]
+	ring.setup = q
+	ring.started = true // from here on a reset must stop it
+	ring.enabled = !f.peer.switchable()
+	return f.sendRing(q.Index, base)
+}
+
+// packedBase is the base of a packed virtqueue whose device is to start at a
+// position, for available and used descriptors alike; 0 is that of a fresh one.
+func packedBase(position uint16) uint32 {
+	if position == 0 {
+		return ring.FreshPacked
+	}
+	return uint32(position) | uint32(position)<<16
+}
+
+// sendRing tells the back end where a ring is, and where in it to start.
+func (f *Frontend) sendRing(i int, base uint32) error {
+	r, index := &f.rings[i], uint32(i)
 	steps := []struct {
 		m   message
 		fds []int
 	}{
-		{m: message{request: setVringNum, state: vringState{index, uint32(q.Size)}}},
-		{m: message{request: setVringBase, state: vringState{index, uint32(q.Base)}}},
+		{m: message{request: setVringNum, state: vringState{index, uint32(r.setup.Size)}}},
+		{m: message{request: setVringBase, state: vringState{index, base}}},
 		{m: message{request: setVringAddr, addr: vringAddr{
 			index: index,
-			desc:  uint64(q.Desc.Addr()),
-			avail: uint64(q.Avail.Addr()),
-			used:  uint64(q.Used.Addr()),
+			desc:  uint64(r.setup.Desc.Addr()),
+			avail: uint64(r.setup.Avail.Addr()),
+			used:  uint64(r.setup.Used.Addr()),
 		}}},
-		{m: message{request: setVringKick, u64: uint64(index)}, fds: []int{int(ring.kick.fd.Load())}},
+		{m: message{request: setVringKick, u64: uint64(index)}, fds: []int{int(r.kick.fd.Load())}},
 	}
-	ring.started = true // from here on a reset must stop it
-	ring.enabled = !f.offered.Has(virtio.VhostUserProtocolFeatures)
 	for _, s := range steps {
-		if err := f.channel.tell(s.m, s.fds...); err != nil {
+		if err := f.peer.channel.tell(s.m, s.fds...); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// QueueEvent is what the back end signals for a virtqueue that was set up with
+// interrupts; without them the error wraps port.ErrNotSupported. The Waiter
+// outlives the back end, and ends with the next Reset or Close.
+func (f *Frontend) QueueEvent(index int) (port.Waiter, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if index < 0 || index >= len(f.rings) || !f.rings[index].setup.Interrupt {
+		return nil, f.wrap(fmt.Sprintf("interrupts of queue %d", index), fmt.Errorf("it was set up without: %w", port.ErrNotSupported))
+	}
+	return f.rings[index].call.Load(), nil
 }
 
 // EnablePairs switches the first n queue pairs on and the others off.
@@ -171,14 +206,14 @@ func (f *Frontend) enable(i int, on bool) error {
 	if !ring.started || ring.enabled == on {
 		return nil
 	}
-	if !f.offered.Has(virtio.VhostUserProtocolFeatures) {
+	if !f.peer.switchable() {
 		return fmt.Errorf("%w: the back end cannot switch single queues off", port.ErrNotSupported)
 	}
 	var num uint32
 	if on {
 		num = 1
 	}
-	err := f.channel.tell(message{request: setVringEnable, state: vringState{uint32(i), num}})
+	err := f.peer.channel.tell(message{request: setVringEnable, state: vringState{uint32(i), num}})
 	if err == nil {
 		ring.enabled = on
 	}
@@ -188,7 +223,7 @@ func (f *Frontend) enable(i int, on bool) error {
 // stopRings disables every ring, and then waits until the back end has let go
 // of each.
 func (f *Frontend) stopRings() error {
-	if f.offered.Has(virtio.VhostUserProtocolFeatures) {
+	if f.peer.switchable() {
 		for i := range f.rings {
 			if err := f.enable(i, false); err != nil {
 				return err
@@ -200,10 +235,24 @@ func (f *Frontend) stopRings() error {
 		if !ring.started {
 			continue
 		}
-		if _, err := f.channel.ask(message{request: getVringBase, state: vringState{index: uint32(i)}}); err != nil {
+		if _, err := f.peer.channel.ask(message{request: getVringBase, state: vringState{index: uint32(i)}}); err != nil {
 			return err
 		}
 		ring.started, ring.enabled = false, false
 	}
 	return nil
+}
+
+// forgetRings leaves no ring to go on with. Who waits for an interrupt learns
+// that none will come.
+func (f *Frontend) forgetRings() {
+	for i := range f.rings {
+		r := &f.rings[i]
+		if r.setup.Interrupt {
+			r.closeCall()
+		}
+		r.setup, r.started, r.enabled = port.QueueSetup{}, false, false
+	}
+	f.inflight.close()
+	f.inflight = nil
 }

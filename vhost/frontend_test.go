@@ -24,7 +24,7 @@ func scriptedFrontend(tb testing.TB, s *scripted, sock *net.UnixConn, cfg Fronte
 	tb.Helper()
 	go s.run()
 	cfg.setDefaults()
-	f, err := newFrontend(sock, cfg)
+	f, err := newFrontend(sock, nil, cfg)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func scriptedFrontend(tb testing.TB, s *scripted, sock *net.UnixConn, cfg Fronte
 func TestB28MessageOrder(t *testing.T) {
 	s, sock := newScripted(t, dpdkFeatures, 0x10cbf)
 	f := scriptedFrontend(t, s, sock, FrontendConfig{Queues: 2, QueueSize: rigSize})
-	want := []string{"SET_OWNER", "GET_FEATURES", "GET_PROTOCOL_FEATURES", "SET_PROTOCOL_FEATURES 0x10009", "GET_QUEUE_NUM"}
+	want := []string{"SET_OWNER", "GET_FEATURES", "GET_PROTOCOL_FEATURES", "SET_PROTOCOL_FEATURES 0x10039", "GET_QUEUE_NUM", "SET_BACKEND_REQ_FD"}
 	if diff := cmp.Diff(want, s.trace()); diff != "" {
 		t.Errorf("Dial (-want +got):\n%s", diff)
 	}
@@ -157,12 +157,12 @@ func TestRefusedFeatures(t *testing.T) {
 	})
 	t.Run("by this package's back end", func(t *testing.T) {
 		b, f := listenAndDial(t, BackendConfig{Mask: virtio.NetCSUM}, FrontendConfig{})
-		f.offered |= virtio.NetCSUM
+		f.peer.offered |= virtio.NetCSUM
 		r := newRig(t, f, 1)
 		if status, err := r.negotiate(plain | virtio.NetCSUM); err != nil || status.Has(virtio.StatusFeaturesOK) {
 			t.Errorf("status %v, %v, want none of FEATURES_OK", status, err)
 		}
-		f.offered &^= virtio.NetCSUM
+		f.peer.offered &^= virtio.NetCSUM
 		r.must(f.SetStatus(virtio.StatusFailed))
 		r.start(plain, 1) // it can be asked again
 		if !b.TxQueue(0).Running() {
@@ -204,7 +204,7 @@ func TestB27BadAnswers(t *testing.T) {
 			}()
 			cfg := FrontendConfig{Timeout: 100 * time.Millisecond}
 			cfg.setDefaults()
-			_, err := newFrontend(sock, cfg)
+			_, err := newFrontend(sock, nil, cfg)
 			if !errors.Is(err, ErrDisconnected) || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("error %v, want ErrDisconnected with %q", err, tt.want)
 			}
@@ -228,7 +228,7 @@ func TestB27BackendEndsInTheMiddle(t *testing.T) {
 				cfg.Timeout = 20 * time.Millisecond
 			}
 			cfg.setDefaults()
-			f, err := newFrontend(sock, cfg)
+			f, err := newFrontend(sock, nil, cfg)
 			if err == nil {
 				r := newRig(t, f, 1)
 				err = r.tryStart(plain, 1)
@@ -366,10 +366,10 @@ func TestParseDevargs(t *testing.T) {
 	mac := net.HardwareAddr{0x52, 0x54, 0, 0x12, 0x34, 0x56}
 	args := map[string]string{
 		"path": "/tmp/x", "queues": "2", "queue_size": "512", "mac": "52:54:00:12:34:56",
-		"mrg_rxbuf": "0", "in_order": "0", "packed_vq": "1", "server": "0", "simple_tx_support": "1",
+		"mrg_rxbuf": "0", "in_order": "0", "packed_vq": "1", "server": "1", "mtu": "9000", "simple_tx_support": "1",
 	}
 	path, cfg, err := ParseDevargs("net_virtio_user0", args)
-	want := FrontendConfig{Name: "net_virtio_user0", Queues: 2, QueueSize: 512, MAC: mac, Mask: virtio.NetMrgRxbuf | virtio.InOrder}
+	want := FrontendConfig{Name: "net_virtio_user0", Queues: 2, QueueSize: 512, MAC: mac, Mask: virtio.NetMrgRxbuf | virtio.InOrder, MTU: 9000, Server: true}
 	if err != nil || path != "/tmp/x" {
 		t.Errorf("path %q, %v", path, err)
 	}
@@ -384,7 +384,7 @@ func TestParseDevargs(t *testing.T) {
 		t.Errorf("defaults: %v (-want +got):\n%s", err, diff)
 	}
 	for key, values := range map[string][]string{
-		"path": {""}, "server": {"1"}, "queues": {"0", "129", "x", "-1", "", "1x"},
+		"path": {""}, "server": {"2"}, "mtu": {"67", "65536", ""}, "queues": {"0", "129", "x", "-1", "", "1x"},
 		"queue_size": {"0", "65536", "100"}, "mrg_rxbuf": {"2", "yes"},
 		"mac": {"52:54", "52:54:00:12:34:56:78:90", "01:00:00:00:00:01"},
 	} {

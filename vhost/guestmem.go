@@ -3,6 +3,7 @@ package vhost
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -40,6 +41,35 @@ func mapGuest(table []memRegion, fds []int) (*guestMemory, error) {
 	}
 	return g, nil
 }
+
+// with is g and one region more, whose file stays the caller's. The mappings
+// of g are part of both.
+func (g *guestMemory) with(r memRegion, fd int) (*guestMemory, error) {
+	if len(g.regions) >= maxMemSlots {
+		return nil, fmt.Errorf("%d regions of memory are all there can be", maxMemSlots)
+	}
+	if err := g.disjoint(r); err != nil {
+		return nil, err
+	}
+	mapped, err := mapRegion(r, fd)
+	if err != nil {
+		return nil, err
+	}
+	return &guestMemory{regions: append(slices.Clone(g.regions), mapped)}, nil
+}
+
+// without is g without one region. The other mappings are part of both.
+func (g *guestMemory) without(r memRegion) (*guestMemory, error) {
+	same := func(o guestRegion) bool {
+		return o.guest == r.guest && o.size == r.size && o.user == r.user
+	}
+	if !slices.ContainsFunc(g.regions, same) {
+		return nil, fmt.Errorf("there is no memory region of %d bytes at device address %#x", r.size, r.guest)
+	}
+	return &guestMemory{regions: slices.DeleteFunc(slices.Clone(g.regions), same)}, nil
+}
+
+func (g *guestMemory) empty() bool { return len(g.regions) == 0 }
 
 // mapRegion maps the file from its start: hugepage files want offsets and
 // lengths of whole pages, and the region may begin within one.
@@ -103,13 +133,16 @@ func (g *guestMemory) userSlice(addr uint64, n int) ([]byte, bool) {
 	return nil, false
 }
 
-// unmap gives the mappings back. A second call, and one on nil, does nothing.
-func (g *guestMemory) unmap() {
-	if g == nil {
-		return
-	}
+// unmap gives the mappings back. A second call does nothing.
+func (g *guestMemory) unmap() { g.unmapUnless(&guestMemory{}) }
+
+// unmapUnless gives those mappings back that are not part of other.
+func (g *guestMemory) unmapUnless(other *guestMemory) {
 	for _, r := range g.regions {
-		if r.mapping != nil {
+		kept := slices.ContainsFunc(other.regions, func(o guestRegion) bool {
+			return len(o.mapping) > 0 && len(r.mapping) > 0 && &o.mapping[0] == &r.mapping[0]
+		})
+		if r.mapping != nil && !kept {
 			unix.Munmap(r.mapping)
 		}
 	}

@@ -13,10 +13,13 @@ import (
 type LoopbackConfig struct {
 	// Path is where it listens, for a front end in another process; empty:
 	// only Dial reaches it.
-	Path  string
-	Pairs int             // queue pairs; 0: 1
-	Mask  virtio.Features // features not to offer
-	Log   *slog.Logger    // nil: silence
+	Path   string
+	Pairs  int             // queue pairs; 0: 1
+	Packed bool            // offer packed virtqueues beside split ones
+	Mask   virtio.Features // features not to offer
+	Log    *slog.Logger    // nil: silence
+
+	withhold protocolFeatures // not to offer
 }
 
 // Loopback is a device that returns every frame: what comes in on the transmit
@@ -46,7 +49,7 @@ const (
 // StartLoopback starts the device. One goroutine moves its frames; it polls
 // while there are any, and sleeps until it is kicked while there are none.
 func StartLoopback(cfg LoopbackConfig) (*Loopback, error) {
-	backendConfig := BackendConfig{Pairs: cfg.Pairs, Mask: cfg.Mask, Log: cfg.Log}
+	backendConfig := BackendConfig{Pairs: cfg.Pairs, Packed: cfg.Packed, Mask: cfg.Mask, Log: cfg.Log, withhold: cfg.withhold}
 	var backend *Backend
 	var err error
 	if cfg.Path == "" {
@@ -74,11 +77,7 @@ func (l *Loopback) Dial(cfg FrontendConfig) (*Frontend, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	sock, err := l.backend.connect()
-	if err != nil {
-		return nil, err
-	}
-	return newFrontend(sock, cfg)
+	return dial(inProcess{l.backend}, cfg)
 }
 
 // Stats counts the frames that came back, and those that were dropped.

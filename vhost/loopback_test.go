@@ -13,13 +13,13 @@ import (
 func handRig(tb testing.TB, features virtio.Features) (*rig, *loopPair) {
 	tb.Helper()
 	b := newTestBackend(tb, BackendConfig{})
-	sock, err := b.connect()
+	sock, err := b.connect(tb.Context())
 	if err != nil {
 		tb.Fatal(err)
 	}
 	cfg := FrontendConfig{QueueSize: rigSize}
 	cfg.setDefaults()
-	f, err := newFrontend(sock, cfg)
+	f, err := newFrontend(sock, nil, cfg)
 	if err != nil {
 		tb.Fatal(err)
 	}

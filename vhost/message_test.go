@@ -28,6 +28,16 @@ var wire = []struct {
 		"090000000100000028000000" + "0100000000000000" + "0010000000000000" + "0030000000000000" + "0020000000000000" + "0000000000000000"},
 	{"memory", message{request: setMemTable, flags: flagVersion | flagNeedReply, table: []memRegion{{0x1180200000, 0x8000000, 0x1180200000, 0x40}}},
 		"050000000900000028000000" + "0100000000000000" + "0000208011000000" + "0000000800000000" + "0000208011000000" + "4000000000000000"},
+	{"one region", message{request: addMemReg, flags: flagVersion, table: []memRegion{{1, 2, 3, 4}}},
+		"250000000100000028000000" + "0000000000000000" + "0100000000000000" + "0200000000000000" + "0300000000000000" + "0400000000000000"},
+	{"configuration asked for", message{request: getConfig, flags: flagVersion, config: configSpace{offset: 6, bytes: []byte{0, 0}}},
+		"18000000010000000e000000" + "06000000" + "02000000" + "00000000" + "0000"},
+	{"and given", message{request: getConfig, flags: flagVersion | flagReply, config: configSpace{offset: 6, bytes: []byte{1, 0}}},
+		"18000000050000000e000000" + "06000000" + "02000000" + "00000000" + "0100"},
+	{"and refused", message{request: getConfig, flags: flagVersion | flagReply}, "180000000500000000000000"},
+	{"inflight memory", message{request: getInflightFD, flags: flagVersion | flagReply, inflight: inflightArea{0x1000, 0x40, 2, 256}},
+		"1f0000000500000018000000" + "0010000000000000" + "4000000000000000" + "0200" + "0001" + "00000000"},
+	{"MTU", message{request: netSetMTU, flags: flagVersion, u64: 1500}, "140000000100000008000000" + "dc05000000000000"},
 	{"no memory", message{request: setMemTable, flags: flagVersion}, "050000000100000008000000" + "0000000000000000"},
 }
 
@@ -50,7 +60,7 @@ func TestMessages(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: decode: %v", tt.name, err)
 		}
-		if diff := cmp.Diff(tt.m, got, cmp.AllowUnexported(message{}, vringState{}, vringAddr{}, memRegion{})); diff != "" {
+		if diff := cmp.Diff(tt.m, got, cmp.AllowUnexported(message{}, vringState{}, vringAddr{}, memRegion{}, configSpace{}, inflightArea{})); diff != "" {
 			t.Errorf("%s: decode (-want +got):\n%s", tt.name, diff)
 		}
 	}
@@ -70,6 +80,11 @@ func TestB28BadMessages(t *testing.T) {
 		{"table shorter than its count", "050000000100000008000000" + "0100000000000000"},
 		{"9 regions", "050000000100000008000000" + "0900000000000000"},
 		{"2^32-1 regions", "050000000100000008000000" + "ffffffff00000000"},
+		{"region of 32 bytes", "250000000100000020000000" + "00000000000000000000000000000000" + "00000000000000000000000000000000"},
+		{"configuration without a head", "180000000100000000000000"},
+		{"configuration that says 3 of 2 bytes", "18000000010000000e000000" + "00000000" + "03000000" + "00000000" + "0000"},
+		{"configuration that says 4 GiB", "18000000010000000e000000" + "00000000" + "ffffffff" + "00000000" + "0000"},
+		{"inflight memory of 8 bytes", "1f0000000100000008000000" + "0000000000000000"},
 		{"empty answer", "010000000500000000000000"},
 	}
 	for _, tt := range tests {
@@ -100,6 +115,14 @@ func FuzzDecode(f *testing.F) {
 		m, err := decodeBody(h, b[headerSize:])
 		if err != nil || m.body() == payloadUnknown {
 			return
+		}
+		// Padding, which may be missing, and counts that say little.
+		switch {
+		case m.body() == payloadInflight:
+			b = append(b[:headerSize+20], 0, 0, 0, 0)
+			b[8] = 24
+		case m.body() == payloadRegion:
+			clear(b[headerSize : headerSize+8])
 		}
 		again := m.encode()
 		if m.request == setMemTable && !m.isReply() {

@@ -41,7 +41,7 @@ type Queue struct {
 	log   *slog.Logger
 
 	mu         sync.Mutex
-	ring       *ring.SplitDevice // nil: stopped or disabled
+	ring       ring.Device // nil: stopped or disabled
 	mem        *guestMemory
 	call       *eventfd // nil: none
 	headerSize int
@@ -68,7 +68,7 @@ func newQueue(index int, log *slog.Logger) *Queue {
 }
 
 // start makes the queue work on a ring.
-func (q *Queue) start(r *ring.SplitDevice, mem *guestMemory, features virtio.Features) {
+func (q *Queue) start(r ring.Device, mem *guestMemory, features virtio.Features) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.ring, q.mem, q.features, q.reported = r, mem, features, false
@@ -185,7 +185,8 @@ func (q *Queue) SetNotify(on bool) {
 	}
 }
 
-// Pending is the number of buffers that the driver has made available.
+// Pending is the number of buffers that the driver has made available: of a
+// packed virtqueue 1 or 0, for some or none.
 func (q *Queue) Pending() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()

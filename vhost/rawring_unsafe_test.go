@@ -18,6 +18,9 @@ type rawRing struct {
 	next, taken         uint16
 }
 
+// room is the number of chains that can be added.
+func (r *rawRing) room() int { return len(r.free) }
+
 // rawDone is a chain that the device has used.
 type rawDone struct {
 	head uint16
@@ -55,6 +58,12 @@ func (r *rawRing) add(addr uint64, n uint32, flags uint16) {
 func (r *rawRing) publish() (kick bool) {
 	r.availWord.Store(uint32(r.next)<<16 | uint32(ring.AvailNoInterrupt))
 	return uint16(r.usedWord.Load())&ring.UsedNoNotify == 0
+}
+
+// arm asks for interrupts, until the next publish.
+func (r *rawRing) arm() bool {
+	r.availWord.Store(uint32(r.next) << 16)
+	return r.pending() == 0
 }
 
 // pending is the number of chains to harvest.

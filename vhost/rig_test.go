@@ -20,7 +20,12 @@ import (
 	"vionet/virtio"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if path := os.Getenv(deviceProcess); path != "" {
+		beDevice(path)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // logTo gives a logger that writes to the test's output.
 func logTo(tb testing.TB) *slog.Logger {
@@ -74,12 +79,14 @@ type rig struct {
 	mem      *mbuf.Memory
 	accepted virtio.Features
 	header   int
+	size     int  // descriptors of a queue, up to rigSize
+	events   bool // ask for interrupts
 	pairs    []rigPair
 	areas    []mbuf.Zone
 }
 
 type rigPair struct {
-	rx, tx         *rawRing
+	rx, tx         rigRing
 	rxKick, txKick port.Kicker
 	rxBufs, txBufs [rigSize]mbuf.Zone // by head
 	done           [rigSize]rawDone
@@ -107,7 +114,7 @@ func newRigOn(tb testing.TB, f *Frontend, pairs int, mem *mbuf.Memory) *rig {
 		f.Close()
 		mem.Close()
 	})
-	r := &rig{tb: tb, f: f, mem: mem, pairs: make([]rigPair, pairs)}
+	r := &rig{tb: tb, f: f, mem: mem, size: rigSize, pairs: make([]rigPair, pairs)}
 	if err := f.Map(mem); err != nil {
 		tb.Fatal(err)
 	}
@@ -199,22 +206,25 @@ func (r *rig) tryStart(want virtio.Features, enabled int) error {
 // without one it is new.
 func (r *rig) setup(index int, base uint16) error {
 	z := r.areas[index]
-	l, _ := ring.NewSplitLayout(rigSize)
-	q := port.QueueSetup{
-		Index: index, Size: rigSize, Base: base,
-		Desc:  z.Slice(0, l.DescLen()),
-		Avail: z.Slice(l.AvailOff, l.AvailLen),
-		Used:  z.Slice(l.UsedOff, l.UsedLen),
+	q := port.QueueSetup{Index: index, Size: r.size, Base: base, Interrupt: r.events}
+	if r.accepted.Has(virtio.RingPacked) {
+		l, _ := ring.NewPackedLayout(r.size)
+		q.Desc, q.Avail, q.Used = z.Slice(0, l.DescLen()), z.Slice(l.DriverOff, ring.EventLen), z.Slice(l.DeviceOff, ring.EventLen)
+	} else {
+		l, _ := ring.NewSplitLayout(r.size)
+		q.Desc, q.Avail, q.Used = z.Slice(0, l.DescLen()), z.Slice(l.AvailOff, l.AvailLen), z.Slice(l.UsedOff, l.UsedLen)
 	}
 	p := &r.pairs[index/2]
 	side, kick := &p.rx, &p.rxKick
 	if index%2 == 1 {
 		side, kick = &p.tx, &p.txKick
 	}
-	if base == 0 {
-		*side = newRawRing(q)
-	}
 	var err error
+	if base == 0 {
+		if *side, err = newRigRing(q, r.accepted); err != nil {
+			return err
+		}
+	}
 	*kick, err = r.f.SetupQueue(q)
 	return err
 }
@@ -222,7 +232,7 @@ func (r *rig) setup(index int, base uint16) error {
 // refill offers up to n receive buffers.
 func (r *rig) refill(pair, n int) {
 	p := &r.pairs[pair]
-	if n = min(n, len(p.rx.free)); n == 0 {
+	if n = min(n, p.rx.room()); n == 0 {
 		return
 	}
 	for ; n > 0; n-- {
@@ -236,10 +246,10 @@ func (r *rig) refill(pair, n int) {
 // send transmits one frame in one buffer; false: no room.
 func (r *rig) send(pair int, h virtio.NetHeader, frame []byte) bool {
 	p := &r.pairs[pair]
-	if len(p.tx.free) == 0 {
+	if p.tx.room() == 0 {
 		p.tx.harvest(p.done[:])
 	}
-	if len(p.tx.free) == 0 {
+	if p.tx.room() == 0 {
 		return false
 	}
 	z := p.txBufs[p.tx.nextHead()]
@@ -322,12 +332,17 @@ func newScripted(tb testing.TB, features virtio.Features, protocol protocolFeatu
 	if err != nil {
 		tb.Fatal(err)
 	}
+	tb.Cleanup(func() { ours.Close(); theirs.Close() })
+	return scriptedOn(ours, features, protocol), theirs
+}
+
+func scriptedOn(sock *net.UnixConn, features virtio.Features, protocol protocolFeatures) *scripted {
 	u64 := func(v uint64) func(message) message {
 		return func(message) message { return message{u64: v} }
 	}
 	var status uint64
-	s := &scripted{
-		conn: &conn{sock: ours, timeout: 5 * time.Second},
+	return &scripted{
+		conn: &conn{sock: sock, timeout: 5 * time.Second},
 		done: make(chan struct{}),
 		answers: map[request]func(message) message{
 			getFeatures:         u64(uint64(features)),
@@ -338,8 +353,6 @@ func newScripted(tb testing.TB, features virtio.Features, protocol protocolFeatu
 			getStatus:           func(message) message { return message{u64: status} },
 		},
 	}
-	tb.Cleanup(func() { ours.Close(); theirs.Close() })
-	return s, theirs
 }
 
 // run serves until the connection ends.
@@ -362,10 +375,12 @@ func (s *scripted) run() {
 			continue
 		}
 		answer := message{}
+		s.mu.Lock()
 		make, ok := s.answers[m.request]
 		if ok {
 			answer = make(m)
 		}
+		s.mu.Unlock()
 		if !ok && m.flags&flagNeedReply == 0 || m.request == setStatus && m.flags&flagNeedReply == 0 {
 			continue
 		}
@@ -388,7 +403,7 @@ func (s *scripted) trace() []string {
 			line += fmt.Sprintf(" %d %d", m.state.index, m.state.num)
 		case payloadAddr:
 			line += fmt.Sprintf(" %d", m.addr.index)
-		case payloadTable:
+		case payloadTable, payloadRegion:
 			line += fmt.Sprintf(" %d", len(m.table))
 		}
 		lines = append(lines, line)
