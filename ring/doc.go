@@ -13,6 +13,14 @@
 //	used  flags | idx << 16    device       used entries below idx, and the
 //	                                        buffers that the device wrote
 //
+//	packed descriptor          driver, then the descriptor's address and length;
+//	  id | flags << 16         device       of a burst's first one, the whole burst
+//	driver event               driver       when it wants to be interrupted
+//	device event               device       when it wants to be notified
+//
+// The word of a packed descriptor has two writers, in turn: its two wrap bits
+// say whose it is, and neither writes while it is the other's.
+//
 // The driver stores the avail word after it has written the descriptors and
 // the avail entries with plain stores; the device loads that word before it
 // reads them. The used word works the same way in the other direction: the

@@ -224,22 +224,11 @@ func (r *Packed) NeedKick() bool {
 }
 
 // passed reports whether the move from position old to now passes the
-// descriptor that the device names. Positions are offsets with the wrap counter
-// in bit 15; they are compared on a line where each turn of the ring adds its
-// size.
+// descriptor that the device names.
 func (r *Packed) passed(event, now, old uint16) bool {
-	turn := func(p uint16) int {
-		offset := int(p & 0x7fff)
-		if p>>15 != now>>15 {
-			return offset - r.size // of the turn before
-		}
-		return offset
-	}
-	at, from, to := turn(event), turn(old), turn(now)
-	if old == now {
-		return false
-	}
-	return at >= from && at < to
+	at := placeAt(now)
+	behind := at.since(placeAt(event), r.size)
+	return behind > 0 && behind <= at.since(placeAt(old), r.size)
 }
 
 // Position is the offset of the next descriptor, with the wrap counter.

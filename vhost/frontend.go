@@ -134,6 +134,11 @@ type Frontend struct {
 // waits for it there, and negotiates what both halves can do. A path that
 // starts with "@" is an abstract socket.
 func Dial(path string, cfg FrontendConfig) (*Frontend, error) {
+	return DialContext(context.Background(), path, cfg)
+}
+
+// DialContext is Dial that gives up connecting when ctx is done.
+func DialContext(ctx context.Context, path string, cfg FrontendConfig) (*Frontend, error) {
 	cfg.setDefaults()
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -146,13 +151,13 @@ func Dial(path string, cfg FrontendConfig) (*Frontend, error) {
 		}
 		c = s
 	}
-	return dial(c, cfg)
+	return dial(ctx, c, cfg)
 }
 
 // dial makes the first connection. The connector belongs to the front end, also
 // when it fails. cfg was checked.
-func dial(c connector, cfg FrontendConfig) (*Frontend, error) {
-	ctx, cancel := context.WithTimeoutCause(context.Background(), cfg.ConnectTimeout,
+func dial(ctx context.Context, c connector, cfg FrontendConfig) (*Frontend, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, cfg.ConnectTimeout,
 		fmt.Errorf("waited for %v", cfg.ConnectTimeout))
 	defer cancel()
 	if s, ok := c.(*server); ok {

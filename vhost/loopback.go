@@ -1,6 +1,7 @@
 package vhost
 
 import (
+	"context"
 	"log/slog"
 	"runtime"
 	"sync"
@@ -77,7 +78,7 @@ func (l *Loopback) Dial(cfg FrontendConfig) (*Frontend, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	return dial(inProcess{l.backend}, cfg)
+	return dial(context.Background(), inProcess{l.backend}, cfg)
 }
 
 // Stats counts the frames that came back, and those that were dropped.

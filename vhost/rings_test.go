@@ -148,7 +148,7 @@ func quietFrontend(tb testing.TB, b *Backend) *Frontend {
 	tb.Helper()
 	cfg := FrontendConfig{QueueSize: rigSize}
 	cfg.setDefaults()
-	f, err := dial(inProcess{b}, cfg)
+	f, err := dial(context.Background(), inProcess{b}, cfg)
 	if err != nil {
 		tb.Fatal(err)
 	}
