@@ -59,7 +59,8 @@ func (d *Device) SetRxOffloads(active port.RxOffloads) error {
 	if extra := active &^ configured; extra != 0 {
 		return fmt.Errorf("%s: Rx offloads [%v]: %w: they are not configured: stop the port, configure and start it", d.Name(), extra, port.ErrState)
 	}
-	features := offloadFeatures(port.Config{RxOffloads: active}) & guestOffloadFeatures & d.accepted
+	cfg := port.Config{RxOffloads: active}
+	features := (offloadFeatures(cfg) | helpfulFeatures(cfg)) & guestOffloadFeatures & d.accepted
 	cmd := command{virtio.CtrlGuestOffloadsSet, binary.LittleEndian.AppendUint64(nil, uint64(features))}
 	return d.adjust("change Rx offloads", virtio.NetCtrlGuestOffloads, cmd, func(*settings) { d.active.RxOffloads = active })
 }

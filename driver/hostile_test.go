@@ -2,6 +2,7 @@ package driver_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,85 +20,93 @@ func TestB23RingRulesPoisonTheQueue(t *testing.T) {
 		rx    bool
 		field string
 		lie   func(q *fakedev.Queue, head uint32) // of one buffer; Tx has two
+		// packed: the lie makes sense in a packed virtqueue, too, whose ids
+		// have 16 bits and which has no index.
+		packed bool
 	}{
-		{"tx id equal to the size", false, "used id", func(q *fakedev.Queue, _ uint32) { q.Use(256, 0) }},
-		{"tx id 65535", false, "used id", func(q *fakedev.Queue, _ uint32) { q.Use(65535, 0) }},
-		{"tx id 2^31", false, "used id", func(q *fakedev.Queue, _ uint32) { q.Use(1<<31, 0) }},
-		{"tx id that wraps 16 bits to a right one", false, "used id", func(q *fakedev.Queue, h uint32) { q.Use(h+1<<16, 0) }},
-		{"tx id never handed out", false, "used id", func(q *fakedev.Queue, h uint32) { q.Use((h+100)%256, 0) }},
-		{"tx id twice", false, "used id", func(q *fakedev.Queue, h uint32) { q.Use(h, 0); q.Use(h, 0) }},
-		{"tx index jumps by size + 1", false, "used index", func(q *fakedev.Queue, _ uint32) { q.SkipUsed(257) }},
-		{"tx index jumps by 3", false, "used index", func(q *fakedev.Queue, _ uint32) { q.SkipUsed(3) }},
-		{"rx id 65535", true, "used id", func(q *fakedev.Queue, _ uint32) { q.Use(65535, 64) }},
-		{"rx id twice", true, "used id", func(q *fakedev.Queue, h uint32) { q.Use(h, 64); q.Use(h, 64) }},
-		{"rx index jumps by size + 1", true, "used index", func(q *fakedev.Queue, _ uint32) { q.SkipUsed(257) }},
-		{"rx length one above the buffer", true, "used length", func(q *fakedev.Queue, h uint32) { q.Use(h, 2060+1) }},
-		{"rx length 2^32 - 1", true, "used length", func(q *fakedev.Queue, h uint32) { q.Use(h, 1<<32-1) }},
+		{"tx id equal to the size", false, "used id", func(q *fakedev.Queue, _ uint32) { q.Use(256, 0) }, true},
+		{"tx id 65535", false, "used id", func(q *fakedev.Queue, _ uint32) { q.Use(65535, 0) }, false},
+		{"tx id 2^31", false, "used id", func(q *fakedev.Queue, _ uint32) { q.Use(1<<31, 0) }, false},
+		{"tx id that wraps 16 bits to a right one", false, "used id", func(q *fakedev.Queue, h uint32) { q.Use(h+1<<16, 0) }, false},
+		{"tx id never handed out", false, "used id", func(q *fakedev.Queue, h uint32) { q.Use((h+100)%256, 0) }, true},
+		{"tx id twice", false, "used id", func(q *fakedev.Queue, h uint32) { q.Use(h, 0); q.Use(h, 0) }, false},
+		{"tx index jumps by size + 1", false, "used index", func(q *fakedev.Queue, _ uint32) { q.SkipUsed(257) }, false},
+		{"tx index jumps by 3", false, "used index", func(q *fakedev.Queue, _ uint32) { q.SkipUsed(3) }, false},
+		{"rx id 65535", true, "used id", func(q *fakedev.Queue, _ uint32) { q.Use(65535, 64) }, false},
+		{"rx id twice", true, "used id", func(q *fakedev.Queue, h uint32) { q.Use(h, 64); q.Use(h, 64) }, false},
+		{"rx index jumps by size + 1", true, "used index", func(q *fakedev.Queue, _ uint32) { q.SkipUsed(257) }, false},
+		{"rx length one above the buffer", true, "used length", func(q *fakedev.Queue, h uint32) { q.Use(h, 2060+1) }, true},
+		{"rx length 2^32 - 1", true, "used length", func(q *fakedev.Queue, h uint32) { q.Use(h, 1<<32-1) }, true},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			r := startRig(t, rigConfig{})
-			events := make(chan port.Event, 4)
-			r.port.Notify(func(e port.Event) { events <- e })
-			index := virtio.TxQueue(0)
-			if tt.rx {
-				index = virtio.RxQueue(0)
+		for _, kind := range ringKinds {
+			if kind.offer.Has(virtio.RingPacked) && !tt.packed {
+				continue
 			}
-			q := r.dev.Queue(index)
-			if !tt.rx {
-				r.tx().Burst([]*mbuf.Buf{r.packet(frame(64, 1)), r.packet(frame(64, 2))})
-			}
-			c, err := q.Take()
-			if err != nil {
-				t.Fatal(err)
-			}
-			tt.lie(q, uint32(c.Head))
-			for range 3 {
-				r.receive(32)
-				r.tx().Reclaim()
-			}
-			err = r.tx().Err()
-			if tt.rx {
-				err = r.rx().Err()
-			}
-			var rule *ring.RuleError
-			if !errors.As(err, &rule) || rule.Field != tt.field {
-				t.Fatalf("Err: %v, want a rule about the %s", err, tt.field)
-			}
-			select {
-			case e := <-events:
-				if e != port.NeedsReset {
-					t.Errorf("event %v, want NeedsReset", e)
+			t.Run(kind.name+"/"+tt.name, func(t *testing.T) {
+				r := startRig(t, rigConfig{dev: fakedev.Config{Offered: fakedev.DefaultFeatures | kind.offer}, opts: kind.opts})
+				events := make(chan port.Event, 4)
+				r.port.Notify(func(e port.Event) { events <- e })
+				index := virtio.TxQueue(0)
+				if tt.rx {
+					index = virtio.RxQueue(0)
 				}
-			case <-time.After(5 * time.Second):
-				t.Error("nobody was told")
-			}
-			if n := strings.Count(r.log.String(), "has stopped"); n != 1 {
-				t.Errorf("reported %d times", n)
-			}
-			if !tt.rx {
-				b := r.packet(frame(64, 1))
-				if n := r.tx().Burst([]*mbuf.Buf{b}); n != 0 {
-					t.Error("a broken queue took a packet")
-				} else {
-					b.Free()
+				q := r.dev.Queue(index)
+				if !tt.rx {
+					r.tx().Burst([]*mbuf.Buf{r.packet(frame(64, 1)), r.packet(frame(64, 2))})
 				}
-			}
-			// Stop and start bring the port back.
-			if err := r.port.Stop(); err != nil {
-				t.Fatal(err)
-			}
-			if free := r.pool.Free(); free != r.pool.Size() {
-				t.Errorf("%d of %d buffers are free", free, r.pool.Size())
-			}
-			if err := r.port.Start(); err != nil {
-				t.Fatal(err)
-			}
-			r.complete(r.send(r.packet(frame(64, 1))))
-			if err := r.tx().Err(); err != nil {
-				t.Error(err)
-			}
-		})
+				c, err := q.Take()
+				if err != nil {
+					t.Fatal(err)
+				}
+				tt.lie(q, uint32(c.Head))
+				for range 3 {
+					r.receive(32)
+					r.tx().Reclaim()
+				}
+				err = r.tx().Err()
+				if tt.rx {
+					err = r.rx().Err()
+				}
+				var rule *ring.RuleError
+				if !errors.As(err, &rule) || rule.Field != tt.field {
+					t.Fatalf("Err: %v, want a rule about the %s", err, tt.field)
+				}
+				select {
+				case e := <-events:
+					if e != port.NeedsReset {
+						t.Errorf("event %v, want NeedsReset", e)
+					}
+				case <-time.After(5 * time.Second):
+					t.Error("nobody was told")
+				}
+				if n := strings.Count(r.log.String(), "has stopped"); n != 1 {
+					t.Errorf("reported %d times", n)
+				}
+				if !tt.rx {
+					b := r.packet(frame(64, 1))
+					if n := r.tx().Burst([]*mbuf.Buf{b}); n != 0 {
+						t.Error("a broken queue took a packet")
+					} else {
+						b.Free()
+					}
+				}
+				// Stop and start bring the port back.
+				if err := r.port.Stop(); err != nil {
+					t.Fatal(err)
+				}
+				if free := r.pool.Free(); free != r.pool.Size() {
+					t.Errorf("%d of %d buffers are free", free, r.pool.Size())
+				}
+				if err := r.port.Start(); err != nil {
+					t.Fatal(err)
+				}
+				r.complete(r.send(r.packet(frame(64, 1))))
+				if err := r.tx().Err(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
 	}
 }
 
@@ -116,9 +125,10 @@ func TestB23BadPacketsAreDropped(t *testing.T) {
 		{"num_buffers more than the ring has", 76, 257, true},
 		{"num_buffers 65535", 76, 65535, true},
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			r := startRig(t, rigConfig{})
+	for i, tt := range slices.Concat(tests, tests) {
+		kind := ringKinds[i/len(tests)*2] // split, then packed
+		t.Run(kind.name+"/"+tt.name, func(t *testing.T) {
+			r := startRig(t, rigConfig{dev: fakedev.Config{Offered: fakedev.DefaultFeatures | kind.offer}, opts: kind.opts})
 			q := r.dev.Queue(virtio.RxQueue(0))
 			c, err := q.Take()
 			if err != nil {

@@ -130,7 +130,7 @@ func TestQueuePairsAreEnabled(t *testing.T) {
 	}
 }
 
-func TestOpenReportsADeadDevice(t *testing.T) {
+func TestMACIsMadeUpWithoutOne(t *testing.T) {
 	dev := fakedev.New(fakedev.Config{Offered: virtio.Version1})
 	d, err := driver.Open(dev, driver.Options{})
 	if err != nil {
@@ -140,5 +140,31 @@ func TestOpenReportsADeadDevice(t *testing.T) {
 	mac := d.Info().MAC
 	if len(mac) != 6 || mac[0]&3 != 2 {
 		t.Errorf("made-up MAC %v: must be unicast and locally administered", mac)
+	}
+}
+
+func TestLinkWithoutStatusIsUp(t *testing.T) {
+	r := startRig(t, rigConfig{dev: fakedev.Config{Offered: virtio.Version1}})
+	r.dev.SetLink(false) // the device has no way to tell
+	if !r.port.Link().Up {
+		t.Error("the link of a device without STATUS is down")
+	}
+}
+
+func TestRemovalIsAnEvent(t *testing.T) {
+	r := startRig(t, rigConfig{})
+	events := make(chan port.Event, 4)
+	r.port.Notify(func(e port.Event) { events <- e })
+	r.dev.Remove()
+	for deadline := time.After(5 * time.Second); ; {
+		select {
+		case e := <-events:
+			if e != port.Removed {
+				continue
+			}
+		case <-deadline:
+			t.Fatal("nobody was told")
+		}
+		return
 	}
 }

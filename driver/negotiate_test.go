@@ -37,6 +37,7 @@ func TestB05OnlyRequestedFeaturesAreAcknowledged(t *testing.T) {
 		{"tso brings the checksum", ^virtio.Features(0), port.Config{TxOffloads: port.TxTCPTSO}, plainFeatures | virtio.IndirectDesc | tso},
 		{"vlan insertion is the driver's work", ^virtio.Features(0), port.Config{TxOffloads: port.TxVLANInsert}, plainFeatures},
 		{"segments go into indirect tables", ^virtio.Features(0), port.Config{TxOffloads: port.TxMultiSegs}, plainFeatures | virtio.IndirectDesc},
+		{"uso brings the checksum", ^virtio.Features(0), port.Config{TxOffloads: port.TxUDPTSO}, plainFeatures | virtio.IndirectDesc | virtio.NetHostUSO | virtio.NetCSUM},
 		{"rx checksum", ^virtio.Features(0), port.Config{RxOffloads: port.RxTCPCksum}, plainFeatures | virtio.NetGuestCSUM | virtio.NetCtrlGuestOffloads},
 		{"vlan filter", ^virtio.Features(0), port.Config{RxOffloads: port.RxVLANFilt}, plainFeatures | virtio.NetCtrlVLAN},
 		{"the device's hash", ^virtio.Features(0), port.Config{RxOffloads: port.RxRSSHash}, plainFeatures | virtio.NetHashReport},
@@ -168,5 +169,34 @@ func TestConfigureRefusesWhatCannotWork(t *testing.T) {
 				t.Errorf("Start without a configuration: %v, want ErrState", err)
 			}
 		})
+	}
+}
+
+func TestB05RefusalLeavesTheDeviceFailed(t *testing.T) {
+	r := newRig(t, rigConfig{dev: fakedev.Config{Refuse: true}})
+	if err := r.port.Start(); err == nil {
+		t.Fatal("Start succeeded")
+	}
+	if !r.dev.SawFailed() {
+		t.Error("the device was not told that the driver gave up on it")
+	}
+}
+
+func TestMTUThatMakesNoSenseIsNotNegotiated(t *testing.T) {
+	r := startRig(t, rigConfig{dev: fakedev.Config{MTU: 67}})
+	if r.dev.Accepted().Has(virtio.NetMTU) {
+		t.Error("an MTU of 67 was accepted")
+	}
+	if mtu := r.port.Info().MTU; mtu != 1500 {
+		t.Errorf("MTU %d, want 1500", mtu)
+	}
+}
+
+func TestLegacyDeviceWithoutAnyLayoutIsRefused(t *testing.T) {
+	r := newRig(t, rigConfig{dev: fakedev.Config{Offered: virtio.NetMAC}})
+	err := r.port.Start()
+	var fe *driver.FeatureError
+	if !errors.As(err, &fe) {
+		t.Errorf("Start: %v, want a FeatureError", err)
 	}
 }

@@ -82,7 +82,8 @@ func TestB06ThresholdMustBeBelowTheCount(t *testing.T) {
 
 func openForReclaim(t *testing.T, size int, cfg port.Config) (*fakedev.Device, *Device) {
 	t.Helper()
-	dev := fakedev.New(fakedev.Config{QueueSize: size})
+	// A legacy device: its ring keeps the size that it has.
+	dev := fakedev.New(fakedev.Config{QueueSize: size, Offered: virtio.AnyLayout})
 	p := openDevice(t, dev, cfg)
 	if err := p.Start(); err != nil {
 		t.Fatal(err)

@@ -61,7 +61,13 @@ func checkMergedPackets(t *testing.T, kind ringKind) {
 }
 
 func TestB11PartsOneByOne(t *testing.T) {
-	r := startRig(t, rigConfig{})
+	for _, kind := range slices.Concat(ringKinds, inOrderKinds) {
+		t.Run(kind.name, func(t *testing.T) { checkPartsOneByOne(t, kind) })
+	}
+}
+
+func checkPartsOneByOne(t *testing.T, kind ringKind) {
+	r := startRig(t, rigConfig{dev: fakedev.Config{Offered: fakedev.DefaultFeatures | kind.offer}, opts: kind.opts})
 	want := frame(5000, 3)
 	deliver := partsOf(t, r, want)
 	for i, use := range deliver {
@@ -253,6 +259,21 @@ func TestRxChecksumAndLRO(t *testing.T) {
 			}
 			pkts[0].Free()
 		})
+	}
+}
+
+func TestRxDropsWhatWasNotNegotiated(t *testing.T) {
+	for name, hdr := range map[string]virtio.NetHeader{
+		"udp segments": {GSOType: virtio.GSOUDPL4, GSOSize: 100},
+		"lro":          {GSOType: virtio.GSOTCPv4, GSOSize: 100},
+	} {
+		r := startRig(t, rigConfig{port: port.Config{RxOffloads: port.RxTCPCksum}})
+		if err := r.dev.Deliver(0, hdr, tcpFrame(ipv4, 200)); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.receive(4); len(got) != 0 || r.port.Stats().RxErrors != 1 {
+			t.Errorf("%s: %d packets, %d errors", name, len(got), r.port.Stats().RxErrors)
+		}
 	}
 }
 

@@ -12,14 +12,21 @@ import (
 	"vionet/virtio"
 )
 
+// headerLayout is a kind of header, and how to get it.
+type headerLayout struct {
+	name   string
+	offer  virtio.Features
+	rx     port.RxOffloads
+	hdrLen int
+}
+
 func TestB07HeaderInHeadroomLeavesThePacketAlone(t *testing.T) {
-	layouts := []struct {
-		name   string
-		offer  virtio.Features
-		hdrLen int
-	}{
-		{"header of 10", virtio.AnyLayout | virtio.NetMAC, 10},
-		{"header of 12", virtio.Version1 | virtio.NetMAC, 12},
+	layouts := []headerLayout{
+		{"header of 10", virtio.AnyLayout, 0, 10},
+		{"header of 12", virtio.Version1, 0, 12},
+		{"header of 12, packed", virtio.Version1 | virtio.RingPacked, 0, 12},
+		{"header of 20", virtio.Version1 | virtio.NetHashReport | virtio.NetCtrlVQ, port.RxRSSHash, 20},
+		{"header of 20, packed", virtio.Version1 | virtio.RingPacked | virtio.NetHashReport | virtio.NetCtrlVQ, port.RxRSSHash, 20},
 	}
 	segments := map[string][]int{"one segment": {100}, "three segments": {60, 50, 40}}
 	for _, l := range layouts {
@@ -27,7 +34,7 @@ func TestB07HeaderInHeadroomLeavesThePacketAlone(t *testing.T) {
 			for offset := range 257 {
 				for _, standard := range []bool{false, true} {
 					t.Run(fmt.Sprintf("%s/%s/offset %d/standard=%v", l.name, name, offset, standard), func(t *testing.T) {
-						checkHeaderPlace(t, l.offer, l.hdrLen, sizes, offset, standard)
+						checkHeaderPlace(t, l, sizes, offset, standard)
 					})
 				}
 			}
@@ -35,14 +42,18 @@ func TestB07HeaderInHeadroomLeavesThePacketAlone(t *testing.T) {
 	}
 }
 
-func checkHeaderPlace(t *testing.T, offer virtio.Features, hdrLen int, sizes []int, offset int, standard bool) {
-	r := startRig(t, rigConfig{dev: fakedev.Config{Offered: offer, QueueSize: 8}, opts: driver.Options{NoSimpleTx: standard}, buffers: 64})
+func checkHeaderPlace(t *testing.T, l headerLayout, sizes []int, offset int, standard bool) {
+	r := startRig(t, rigConfig{
+		dev:  fakedev.Config{Offered: l.offer, QueueSize: 8},
+		opts: driver.Options{NoSimpleTx: standard}, port: port.Config{RxOffloads: l.rx}, buffers: 64,
+	})
 	var parts [][]byte
 	for i, n := range sizes {
 		parts = append(parts, frame(n, byte(i+1)))
 	}
 	b := r.packetAt(offset, parts...)
 	want := contents(b)
+	hdrLen := l.hdrLen
 	geometry := func() string {
 		return fmt.Sprint(b.Headroom(), b.Len(), b.PacketLen(), b.Segments())
 	}

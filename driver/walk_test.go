@@ -20,7 +20,7 @@ import (
 // TestB21RandomWalks goes through the states of a port at random, with failures
 // put in, and traffic where it is started.
 func TestB21RandomWalks(t *testing.T) {
-	goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	kinds := slices.Concat(ringKinds, inOrderKinds)
 	walks := 1000
 	if raceEnabled || testing.Short() {

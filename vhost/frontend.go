@@ -30,6 +30,7 @@ const (
 const frontendFeatures = virtio.NetCSUM | virtio.NetGuestCSUM |
 	virtio.NetGuestTSO4 | virtio.NetGuestTSO6 | virtio.NetGuestECN | virtio.NetGuestUFO |
 	virtio.NetHostTSO4 | virtio.NetHostTSO6 | virtio.NetHostECN | virtio.NetHostUFO |
+	virtio.NetGuestUSO4 | virtio.NetGuestUSO6 | virtio.NetHostUSO |
 	virtio.NetMrgRxbuf | virtio.AnyLayout | virtio.IndirectDesc | virtio.EventIdx |
 	virtio.Version1 | virtio.RingPacked | virtio.InOrder | virtio.OrderPlatform
 

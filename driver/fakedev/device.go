@@ -59,6 +59,8 @@ type Device struct {
 	closed   bool
 
 	earlyKicks atomic.Int64
+	removed    bool
+	sawFailed  bool
 	control    control
 }
 
@@ -126,6 +128,9 @@ func (d *Device) Reset(time.Duration) error {
 func (d *Device) Status() (virtio.Status, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.removed {
+		return 0, port.ErrGone
+	}
 	return d.status, nil
 }
 
@@ -134,6 +139,7 @@ func (d *Device) Status() (virtio.Status, error) {
 func (d *Device) SetStatus(s virtio.Status) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.sawFailed = d.sawFailed || s.Has(virtio.StatusFailed)
 	if d.cfg.Refuse || d.accepted&^d.cfg.Offered != 0 {
 		s &^= virtio.StatusFeaturesOK
 	}
@@ -290,6 +296,22 @@ func (d *Device) NeedReset() {
 	d.status |= virtio.StatusNeedsReset
 	d.mu.Unlock()
 	d.SetConfig(0, nil)
+}
+
+// Remove takes the device away: its status can't be read any more, and the
+// driver is told.
+func (d *Device) Remove() {
+	d.mu.Lock()
+	d.removed = true
+	d.mu.Unlock()
+	d.SetConfig(0, nil)
+}
+
+// SawFailed reports whether the driver ever set FAILED.
+func (d *Device) SawFailed() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.sawFailed
 }
 
 // SetLink moves the link and tells the driver.
