@@ -21,8 +21,17 @@ type Config struct {
 	// the console.
 	Cores    []Core
 	MainCore int
-	Out, Err io.Writer // what was asked for, and complaints
-	Options  Options
+	// Attach opens the device that "port attach" names, as --vdev and -a do;
+	// Detach lets go of what is behind a port that was closed, wherever it came
+	// from. nil: there is no such thing.
+	Attach func(ident string) (port.Port, error)
+	Detach func(port.Port) error
+	// SetLog changes the level of the log messages of that kind, "global" for
+	// all: 1 emergencies to 8 debug. LogLevels lists what was set.
+	SetLog    func(kind string, level int) error
+	LogLevels func() []string
+	Out, Err  io.Writer // what was asked for, and complaints
+	Options   Options
 }
 
 // Prompt is what the console asks with.
@@ -38,11 +47,19 @@ type Console struct {
 	loading  int  // depth of nested load commands
 	warned   bool // of a port without a pair
 
+	hideZeros bool // of extended statistics
+	txSplit   string
+	txTimes   [2]int
+	rxPkts    []int
+	rxOffs    []int
+
 	mode    *engine.Engine
 	retry   bool
 	retries int
 	delay   time.Duration
 	watch   *engine.Watch
+	tap     *engine.Tap // where packets can be copied from
+	capture *recorder   // nil: none
 	// fwdPorts and fwdCores are the ports and cores of forwarding in the
 	// order of use; the first nbPorts and NbCores take part.
 	fwdPorts []int
@@ -51,14 +68,17 @@ type Console struct {
 	fwd      *forwarding // nil: stopped
 	faults   chan error  // from forwarding cores that broke down
 
-	mu        sync.Mutex // the writers, and prompting
-	prompting bool       // somebody is being asked: events draw the prompt again
+	ended <-chan struct{} // closed when Run is to end; nil: never
+
+	mu          sync.Mutex    // the writers, and what follows
+	prompting   bool          // somebody is being asked: events draw the prompt again
+	interrupted chan struct{} // closed to end a watch; nil: there is none
 }
 
 // New makes a console. The ports must be closed or stopped; they are not
 // touched before Exec or Run.
 func New(cfg Config) (*Console, error) {
-	c := &Console{Config: cfg, commands: commandTable(), retries: defaultRetries, delay: defaultDelay}
+	c := &Console{Config: cfg, commands: commandTable(), retries: defaultRetries, delay: defaultDelay, txSplit: txSplits[0]}
 	c.mode = engine.ByName(cfg.Options.Mode)
 	if c.mode == nil {
 		return nil, fmt.Errorf("forwarding mode %q: must be one of %v", cfg.Options.Mode, modeNames())
@@ -71,15 +91,25 @@ func New(cfg Config) (*Console, error) {
 	}
 	c.Options.TxSegs = slices.Clone(cfg.Options.TxSegs)
 	c.fwdCores = slices.Clone(cfg.Cores)
-	c.watch = &engine.Watch{Out: shared{c}}
+	c.watch, c.tap = &engine.Watch{Out: shared{c}}, new(engine.Tap)
 	c.faults = make(chan error, len(cfg.Cores))
 	for id, p := range cfg.Ports {
-		c.ports = append(c.ports, newPortState(id, p, cfg.Options))
+		c.addPort(id, p)
 		c.fwdPorts = append(c.fwdPorts, id)
-		p.Notify(func(e port.Event) { c.event(id, e) })
 	}
 	c.nbPorts = len(c.ports)
-	return c, nil
+	return c, c.choose()
+}
+
+// addPort makes p the port of that number, one that is free or the next.
+func (c *Console) addPort(id int, p port.Port) *portState {
+	state := newPortState(id, p, c.Options)
+	if id == len(c.ports) {
+		c.ports = append(c.ports, nil)
+	}
+	c.ports[id] = state
+	p.Notify(func(e port.Event) { c.event(id, e) })
+	return state
 }
 
 // Exec runs one line as if it had been typed.
@@ -130,7 +160,10 @@ func (c *Console) event(id int, e port.Event) {
 	if e == port.LinkChange && c.Options.MuteLink {
 		return
 	}
-	what := map[port.Event]string{port.LinkChange: "link state change", port.NeedsReset: "reset"}[e]
+	what, ok := map[port.Event]string{port.LinkChange: "link state change", port.NeedsReset: "reset", port.Removed: "device removal"}[e]
+	if !ok {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	fmt.Fprintf(c.Out, "\nPort %d: %s event\n", id, what)

@@ -14,7 +14,8 @@ func controlCommands() []*command {
 		{pattern: "start tx_first (num)", run: (*Console).startTxFirst},
 		{section: controlSection, pattern: "stop", help: "Stop packet forwarding, and display accumulated statistics.", run: func(c *Console, a args) { c.stopForwarding() }},
 		{section: controlSection, pattern: "quit", help: "Quit to prompt.", run: func(c *Console, a args) { c.quitting = true }},
-		{section: configSection, pattern: "load (file)", help: "Run the commands in a file.", run: func(c *Console, a args) { c.load(a[1]) }},
+		{section: configSection, pattern: "load (file)", help: "Run the commands in a file.", run: func(c *Console, a args) { c.load(a[1], false) }},
+		{section: configSection, pattern: "load_echo (file)", help: "The same, and show each command before it runs.", run: func(c *Console, a args) { c.load(a[1], true) }},
 	}
 }
 
@@ -33,9 +34,12 @@ func (c *Console) startTxFirst(a args) {
 // maxLoads bounds the depth of files that load files.
 const maxLoads = 8
 
-// load runs the commands in a file. A line that is no command is named and
-// skipped.
-func (c *Console) load(name string) {
+// maxLine bounds the length of a line in a file, in bytes.
+const maxLine = 1 << 20
+
+// load runs the commands in a file, and shows each behind the prompt if echo
+// says so. A line that is no command is named and skipped.
+func (c *Console) load(name string, echo bool) {
 	// A pipe that nobody writes to must not hold the console up.
 	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -50,7 +54,11 @@ func (c *Console) load(name string) {
 	c.loading++
 	defer func() { c.loading-- }()
 	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, maxLine)
 	for n := 1; lines.Scan() && !c.quitting; n++ {
+		if echo {
+			c.printf("%s%s\n", Prompt, trimLine(lines.Text()))
+		}
 		if answer := c.exec(lines.Text()); answer != "" {
 			c.errorf("%s:%d: %s\n", name, n, answer)
 		}

@@ -5,6 +5,7 @@ import "vionet/port"
 // layer is a checksum that mode csum fills in.
 type layer struct {
 	word, name string
+	refused    string // the name in a refusal
 	offload    port.TxOffloads
 }
 
@@ -16,19 +17,19 @@ const (
 )
 
 var layers = []layer{
-	{"ip", "IP", port.TxIPv4Cksum},
-	{"udp", "UDP", port.TxUDPCksum},
-	{"tcp", "TCP", port.TxTCPCksum},
-	{"sctp", "SCTP", port.TxSCTPCksum},
-	{"outer-ip", "Outer-Ip", txOuterIPv4Cksum},
-	{"outer-udp", "Outer-Udp", txOuterUDPCksum},
+	{"ip", "IP", "IP", port.TxIPv4Cksum},
+	{"udp", "UDP", "UDP", port.TxUDPCksum},
+	{"tcp", "TCP", "TCP", port.TxTCPCksum},
+	{"sctp", "SCTP", "SCTP", port.TxSCTPCksum},
+	{"outer-ip", "Outer-Ip", "Outer IP", txOuterIPv4Cksum},
+	{"outer-udp", "Outer-Udp", "Outer UDP", txOuterUDPCksum},
 }
 
 func csumCommands() []*command {
 	return []*command{
 		{section: configSection, pattern: "csum set (ip|udp|tcp|sctp|outer-ip|outer-udp) (hw|sw) (port_id)", help: "Choose whether the device or mode csum fills in this checksum of packets sent through the port.", run: (*Console).csumSet},
 		{section: configSection, pattern: "csum show (port_id)", help: "Show who fills in which checksum.", run: (*Console).csumShow},
-		{section: configSection, pattern: "csum parse-tunnel (on|off) (port_id)", help: "Recorded and shown; mode csum takes the headers inside of a tunnel for payload in any case.", run: (*Console).csumParseTunnel},
+		{section: configSection, pattern: "csum parse-tunnel (on|off) (port_id)", help: "Choose whether mode csum looks at the headers inside of a tunnel, or takes them for payload.", run: (*Console).csumParseTunnel},
 		{section: configSection, pattern: "csum mac-swap (on|off) (port_id)", help: "Choose whether mode csum writes the MAC addresses of packets sent through the port.", run: (*Console).csumMACSwap},
 	}
 }
@@ -53,7 +54,7 @@ func (c *Console) csumSet(a args) {
 		}
 		hw := a[3] == "hw"
 		if hw && p.Info().TxCapa&l.offload == 0 {
-			c.errorf("%s checksum offload is not supported by port %d\n", l.name, p.id)
+			c.errorf("%s checksum offload is not supported by port %d\n", l.refused, p.id)
 		} else {
 			p.requestTx(l.offload, hw)
 		}

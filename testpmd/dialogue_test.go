@@ -1,6 +1,7 @@
 package testpmd
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -407,9 +408,15 @@ Help is available for the following sections:
     help display                    : Displaying port, stats and config information.
     help config                     : Configuration information.
     help ports                      : Configuring ports.
+    help filters                    : Filters configuration help.
+    help traffic_management         : Traffic Management commands.
+    help devices                    : Device related commands.
+    help drivers                    : Driver specific commands.
     help all                        : All of the above sections.
-testpmd> help control
 
+`)
+	// What is ours stands behind what is testpmd's.
+	want := `
 Control forwarding:
 -------------------
 
@@ -425,7 +432,11 @@ stop
 quit
     Quit to prompt.
 
-testpmd> help nonsense
+`
+	if got := b.run("help control"); !strings.HasPrefix(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	b.check(t, `testpmd> help nonsense
 Bad arguments
 `)
 }

@@ -1,8 +1,8 @@
 package testpmd
 
 import (
-	"context"
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -237,10 +237,13 @@ type bench struct {
 	fakes []*fakePort
 }
 
+// ringMemory is the room beside the pool for the rings of real drivers.
+const ringMemory = 1 << 20
+
 func newBench(t testing.TB, ports int, change func(*Config)) *bench {
 	t.Helper()
 	const count = 2048
-	mem, err := mbuf.NewMemory(mbuf.MemoryConfig{Size: count * mbuf.Stride(mbuf.DefaultSize), NoHuge: true})
+	mem, err := mbuf.NewMemory(mbuf.MemoryConfig{Size: count*mbuf.Stride(mbuf.DefaultSize) + ringMemory, NoHuge: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,8 @@ import (
 type forwarding struct {
 	engine  *engine.Engine
 	streams []*engine.Stream
+	active  []bool // which of them have both queues
+	records *records
 	workers []*worker
 	ports   []int              // that take part, in order of use
 	base    map[int]port.Stats // their counters when forwarding started
@@ -75,6 +77,17 @@ func share[T any](links []T, k, n int) []T {
 	return links[first:last]
 }
 
+// only gives the items of list that are marked in keep.
+func only[T any](list []T, keep []bool) []T {
+	var kept []T
+	for i, item := range list {
+		if keep[i] {
+			kept = append(kept, item)
+		}
+	}
+	return kept
+}
+
 // nbWorkers is the number of cores that have something to do.
 func (c *Console) nbWorkers(links int) int { return min(c.Options.NbCores, links) }
 
@@ -92,16 +105,22 @@ func (c *Console) startForwarding(txFirst int) {
 		}
 	}
 	links := c.links()
-	f := &forwarding{engine: c.mode, ports: slices.Clone(c.fwdPorts[:c.nbPorts]), base: map[int]port.Stats{}, done: make(chan struct{})}
+	f := &forwarding{
+		engine: c.mode, ports: slices.Clone(c.fwdPorts[:c.nbPorts]), records: newRecords(c.Options),
+		base: map[int]port.Stats{}, done: make(chan struct{}),
+	}
 	for _, l := range links {
-		f.streams = append(f.streams, c.newStream(l))
+		s := c.newStream(l)
+		f.records.watch(s)
+		f.streams = append(f.streams, s)
+		f.active = append(f.active, !c.idle(l))
 	}
 	c.printForwarding()
 	c.printQueues()
 	n := c.nbWorkers(len(links))
 	for k := range n {
 		f.workers = append(f.workers, &worker{
-			core: c.fwdCores[k], forward: c.mode.Forward, streams: share(f.streams, k, n),
+			core: c.fwdCores[k], forward: f.records.timed(c.mode.Forward), streams: only(share(f.streams, k, n), share(f.active, k, n)),
 			cache: c.Pool.NewCache(max(mbuf.DefaultCacheSize, 2*c.Options.Burst)), drain: c.Options.FlushRx, txFirst: txFirst,
 			stop: &f.stop, ready: make(chan struct{}), faults: c.faults,
 		})
@@ -120,9 +139,16 @@ func (c *Console) newStream(l link) *engine.Stream {
 		RxPort: l.rxPort, RxQueue: l.rxQueue, TxPort: l.txPort, TxQueue: l.txQueue,
 		Rx: rx.RxQueue(l.rxQueue), Tx: tx.TxQueue(l.txQueue),
 		Burst: c.Options.Burst, Peer: tx.peer, TxSegs: c.Options.TxSegs,
-		TxOffloads: tx.applied.TxOffloads, VLAN: tx.vlan, KeepMACs: tx.keepMACs, Watch: c.watch,
+		TxSplit: engine.SplitMode(slices.Index(txSplits, c.txSplit)), TxOffloads: tx.applied.TxOffloads, VLAN: tx.txVLAN,
+		KeepMACs: tx.keepMACs, ParseTunnel: tx.tunnels,
+		MultiFlow: c.Options.MultiFlow, TxAddrs: c.Options.TxAddrs, TxPorts: c.Options.TxPorts,
+		Flows: c.Options.Flows, Clones: c.Options.Clones,
+		Watch: c.watch, Tap: c.tap,
 	}
 	copy(cfg.Source[:], tx.Info().MAC)
+	if c.mode == engine.Noisy {
+		cfg.Noise = c.Options.Noise
+	}
 	if c.retry {
 		cfg.Retries, cfg.Delay = c.retries, c.delay
 	}

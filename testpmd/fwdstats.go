@@ -5,11 +5,12 @@ import (
 	"strings"
 
 	"vionet/port"
+	"vionet/testpmd/engine"
 )
 
 func fwdStatsCommands() []*command {
 	return []*command{
-		{section: displaySection, pattern: "show fwd stats all", help: "Show what forwarding did since it started.", run: func(c *Console, a args) { c.printFwdStats() }},
+		{section: displaySection, pattern: "show fwd stats all", help: "Show what forwarding did since it started.", run: func(c *Console, a args) { c.printFwdStats() }, json: (*Console).fwdStatsJSON},
 		{section: displaySection, pattern: "clear fwd stats all", help: "Count forwarding from now on.", run: (*Console).clearFwdStats},
 	}
 }
@@ -17,6 +18,7 @@ func fwdStatsCommands() []*command {
 // portTotals are the counters of a port in forwarding.
 type portTotals struct {
 	rx, tx, txDropped     uint64 // by all streams
+	badIP, badL4          uint64 // found by the port, counted by mode csum
 	missed, errors, noBuf uint64 // by the port itself
 }
 
@@ -38,6 +40,8 @@ func (f *forwarding) totals(id int, now port.Stats) portTotals {
 	for _, s := range f.streams {
 		if s.RxPort == id {
 			t.rx += s.RxPackets.Load()
+			t.badIP += s.BadIPSum.Load()
+			t.badL4 += s.BadL4Sum.Load()
 		}
 		if s.TxPort == id {
 			t.tx += s.TxPackets.Load()
@@ -60,17 +64,13 @@ func since(now, base uint64) uint64 {
 func (c *Console) printFwdStats() {
 	f := c.fwd
 	if f == nil {
-		f = &forwarding{engine: c.mode}
+		f = &forwarding{engine: c.mode, records: newRecords(c.Options)}
 	}
 	var b strings.Builder
-	if len(f.streams) > len(f.ports) {
+	single := len(f.streams) <= len(f.ports)
+	if !single {
 		for _, s := range f.streams {
-			rx, tx, dropped := s.RxPackets.Load(), s.TxPackets.Load(), s.TxDropped.Load()
-			if rx == 0 && tx == 0 && dropped == 0 {
-				continue
-			}
-			fmt.Fprintf(&b, "\n  ------- Forward Stats for RX Port=%2d/Queue=%2d -> TX Port=%2d/Queue=%2d -------\n", s.RxPort, s.RxQueue, s.TxPort, s.TxQueue)
-			fmt.Fprintf(&b, "  RX-packets: %-14d TX-packets: %-14d TX-dropped: %-14d\n", rx, tx, dropped)
+			f.writeStream(&b, s)
 		}
 	}
 	var sum portTotals
@@ -80,21 +80,57 @@ func (c *Console) printFwdStats() {
 		fmt.Fprintf(&b, "\n  ---------------------- Forward statistics for port %-2d ----------------------\n", id)
 		t.writeRx(&b)
 		if f.engine.Checks {
-			// Ports drop or pass on what has a bad checksum; they never mark it.
-			fmt.Fprintf(&b, "  Bad-ipcsum: %-14d Bad-l4csum: %-14dBad-outer-l4csum: %-14d\n", 0, 0, 0)
+			fmt.Fprintf(&b, "  Bad-ipcsum: %-14d Bad-l4csum: %-14dBad-outer-l4csum: %-14d\n", t.badIP, t.badL4, 0)
 			fmt.Fprintf(&b, "  Bad-outer-ipcsum: %-14d\n", 0)
 		}
 		if t.errors+t.noBuf > 0 {
 			fmt.Fprintf(&b, "  RX-error: %d\n  RX-nombufs: %-14d\n", t.errors, t.noBuf)
 		}
 		t.writeTx(&b)
+		if single {
+			f.writeBursts(&b, id)
+		}
 		fmt.Fprintf(&b, "  %s\n", strings.Repeat("-", 76))
 	}
 	fmt.Fprintf(&b, "\n  +++++++++++++++ Accumulated forward statistics for all ports+++++++++++++++\n")
 	sum.writeRx(&b)
 	sum.writeTx(&b)
 	fmt.Fprintf(&b, "  %s\n", strings.Repeat("+", 76))
-	c.printf("%s", b.String())
+	packets := sum.rx
+	if f.engine.Generates {
+		packets = sum.tx
+	}
+	c.printf("%s%s%s", b.String(), f.records.cyclesText(f.engine, packets), c.capture.text())
+}
+
+// writeStream writes what a stream did, if it did anything.
+func (f *forwarding) writeStream(b *strings.Builder, s *engine.Stream) {
+	rx, tx, dropped := s.RxPackets.Load(), s.TxPackets.Load(), s.TxDropped.Load()
+	if rx == 0 && tx == 0 && dropped == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n  ------- Forward Stats for RX Port=%2d/Queue=%2d -> TX Port=%2d/Queue=%2d -------\n", s.RxPort, s.RxQueue, s.TxPort, s.TxQueue)
+	fmt.Fprintf(b, "  RX-packets: %-14d TX-packets: %-14d TX-dropped: %-14d", rx, tx, dropped)
+	if f.engine.Checks {
+		fmt.Fprintf(b, "  RX- bad IP checksum: %-14d  Rx- bad L4 checksum: %-14d Rx- bad outer L4 checksum: %-14d\n", s.BadIPSum.Load(), s.BadL4Sum.Load(), 0)
+		fmt.Fprintf(b, " RX- bad outer IP checksum: %-14d", 0)
+	}
+	fmt.Fprintf(b, "\n%s", f.records.bursts[s].text())
+}
+
+// writeBursts writes the bursts of the one stream that a port receives for, and
+// of the one that it sends for.
+func (f *forwarding) writeBursts(b *strings.Builder, id int) {
+	for _, s := range f.streams {
+		if record := f.records.bursts[s]; record != nil && s.RxPort == id {
+			b.WriteString(record.rx.text("RX"))
+		}
+	}
+	for _, s := range f.streams {
+		if record := f.records.bursts[s]; record != nil && s.TxPort == id {
+			b.WriteString(record.tx.text("TX"))
+		}
+	}
 }
 
 func (t portTotals) writeRx(b *strings.Builder) {
@@ -112,6 +148,7 @@ func (c *Console) clearFwdStats(args) {
 	for _, s := range c.fwd.streams {
 		s.Reset()
 	}
+	c.fwd.records.reset()
 	for _, id := range c.fwd.ports {
 		c.fwd.rebase(id, c.ports[id].Stats())
 	}

@@ -18,7 +18,7 @@ func (c *Console) helpSections(args) {
 	for _, s := range sections {
 		c.printf("    help %-26s : %s\n", s.name, s.about)
 	}
-	c.printf("    help %-26s : All of the above sections.\n", "all")
+	c.printf("    help %-26s : All of the above sections.\n\n", "all")
 }
 
 func (c *Console) helpSection(a args) {

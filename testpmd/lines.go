@@ -5,8 +5,8 @@ import (
 	"errors"
 	"io"
 	"os"
+	"time"
 
-	"github.com/peterh/liner"
 	"golang.org/x/term"
 )
 
@@ -16,6 +16,9 @@ type lineSource interface {
 	Prompt()
 	// Line waits for the next line. At the end it returns io.EOF.
 	Line() (string, error)
+	// Enter waits until people have pressed Enter, at most that long, and reports
+	// whether they have. It is not called while Line waits.
+	Enter(limit time.Duration) bool
 	// Close gives the terminal back as it was, also while Line waits.
 	Close() error
 }
@@ -24,7 +27,9 @@ type lineSource interface {
 // that people sit at.
 func (c *Console) openLines(in io.Reader) lineSource {
 	if in == os.Stdin && c.Out == os.Stdout && term.IsTerminal(0) && term.IsTerminal(1) {
-		return newTerminal(c.commands)
+		if t, err := newTerminal(c); err == nil {
+			return t
+		}
 	}
 	return &pipe{c: c, in: bufio.NewReader(in)}
 }
@@ -32,45 +37,27 @@ func (c *Console) openLines(in io.Reader) lineSource {
 // pipe reads commands from a file or another program. It shows each one
 // behind the prompt, so that what was printed reads like a session.
 type pipe struct {
-	c  *Console
-	in *bufio.Reader
+	c     *Console
+	in    *bufio.Reader
+	ahead chan answer // gets the line that is read ahead; nil: none is
 }
 
 func (p *pipe) Prompt() { p.c.printf("%s", Prompt) }
 
 func (p *pipe) Line() (string, error) {
+	line, err := p.next()
+	if err == nil {
+		p.c.printf("%s\n", line)
+	}
+	return line, err
+}
+
+func (p *pipe) read() (string, error) {
 	line, err := p.in.ReadString('\n')
 	if err != nil && (line == "" || !errors.Is(err, io.EOF)) {
 		return "", err
 	}
-	line = trimLine(line)
-	p.c.printf("%s\n", line)
-	return line, nil
+	return trimLine(line), nil
 }
 
 func (p *pipe) Close() error { return nil }
-
-// terminal edits lines, remembers them, and completes words.
-type terminal struct{ state *liner.State }
-
-func newTerminal(commands []*command) *terminal {
-	t := &terminal{liner.NewLiner()}
-	t.state.SetTabCompletionStyle(liner.TabPrints)
-	t.state.SetCompleter(func(line string) []string { return complete(commands, line) })
-	return t
-}
-
-func (t *terminal) Prompt() {}
-
-func (t *terminal) Line() (string, error) {
-	line, err := t.state.Prompt(Prompt)
-	if err != nil {
-		return "", err
-	}
-	if line != "" {
-		t.state.AppendHistory(line)
-	}
-	return line, nil
-}
-
-func (t *terminal) Close() error { return t.state.Close() }

@@ -13,8 +13,8 @@ func offloadCommands() []*command {
 		{section: portsSection, pattern: "port config (port_id) tx_offload (tx_name) (on|off)", help: "Switch a transmit offload of all queues of a stopped port.", run: (*Console).portTxOffload},
 		{section: portsSection, pattern: "port (port_id) rxq (queue_id) rx_offload (rx_name) (on|off)", help: "Switch a receive offload of one queue of a stopped port.", run: (*Console).queueRxOffload},
 		{section: portsSection, pattern: "port (port_id) txq (queue_id) tx_offload (tx_name) (on|off)", help: "Switch a transmit offload of one queue of a stopped port.", run: (*Console).queueTxOffload},
-		{section: displaySection, pattern: "show port (port_id) (rx_offload|tx_offload) capabilities", help: "List the offloads that the port can do.", run: (*Console).showCapabilities},
-		{section: displaySection, pattern: "show port (port_id) (rx_offload|tx_offload) configuration", help: "List the offloads of the port since its last start, and those of its queues for the next.", run: (*Console).showOffloads},
+		{section: displaySection, pattern: "show port (port_id) (rx_offload|tx_offload) capabilities", help: "List the offloads that the port can do.", run: (*Console).showCapabilities, json: (*Console).capabilitiesJSON},
+		{section: displaySection, pattern: "show port (port_id) (rx_offload|tx_offload) configuration", help: "List the offloads of the port since its last start, and those of its queues for the next.", run: (*Console).showOffloads, json: (*Console).offloadsJSON},
 	}
 }
 
@@ -74,8 +74,18 @@ func (c *Console) queueTxOffload(a args) {
 	}
 }
 
+// shownOffloads gives the port at word 2, or nil after a complaint about what
+// could not be had of it.
+func (c *Console) shownOffloads(a args, what string) *portState {
+	p := c.lookup(a.num(2))
+	if p == nil {
+		c.errorf("Invalid port_id=%d\nError during getting device %s: No such device\n", a.num(2), fmt.Sprintf(what, a.num(2)))
+	}
+	return p
+}
+
 func (c *Console) showCapabilities(a args) {
-	p := c.shownPort(a, 2)
+	p := c.shownOffloads(a, "(port %d) info")
 	if p == nil {
 		return
 	}
@@ -87,16 +97,20 @@ func (c *Console) showCapabilities(a args) {
 }
 
 func (c *Console) showOffloads(a args) {
-	p := c.shownPort(a, 2)
+	p := c.shownOffloads(a, "configuration (port %d)")
 	if p == nil {
 		return
 	}
 	if a[3] == "rx_offload" {
-		c.printOffloads("Rx", p.id, p.applied.RxOffloads, texts(p.rxQueueOffloads))
+		c.printOffloads("Rx", p.id, p.rxActive(), texts(p.rxQueueOffloads))
 	} else {
 		c.printOffloads("Tx", p.id, p.applied.TxOffloads, texts(p.txQueueOffloads))
 	}
 }
+
+// rxActive are the receive offloads of the last start, and what is done with
+// VLAN tags now.
+func (p *portState) rxActive() port.RxOffloads { return p.applied.RxOffloads&^vlanModes | p.vlan }
 
 func (c *Console) printOffloads(dir string, id int, active fmt.Stringer, queues []string) {
 	var b strings.Builder

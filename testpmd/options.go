@@ -2,11 +2,13 @@ package testpmd
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"vionet/mbuf"
 	"vionet/port"
 	"vionet/testpmd/engine"
+	"vionet/virtio"
 )
 
 // Topology says which port's packets leave through which.
@@ -32,27 +34,54 @@ type Options struct {
 	TxFirst     int           // bursts to send before a non-interactive run forwards
 	StatsPeriod time.Duration // between two prints of port statistics; 0: none
 	CmdlineFile string        // commands to run before the first prompt
+	HistoryFile string        // where lines that were typed are kept; "": nowhere
 
-	Mode     string // name of the forwarding mode
-	Topology Topology
-	Burst    int
-	NbCores  int  // forwarding cores in use
-	FlushRx  bool // throw away what was received before forwarding starts
-	MuteLink bool // print nothing when a link changes
+	Mode          string // name of the forwarding mode
+	Topology      Topology
+	Burst         int
+	NbCores       int   // forwarding cores in use
+	NbPorts       int   // forwarding ports in use; 0: all
+	PortList      []int // forwarding ports in order of use; none: all
+	CoreList      []int // forwarding cores in order of use, by lcore; none: all
+	SkipLinkCheck bool  // starting and stopping ports says nothing of their links
+	KeepStopped   bool  // leave the ports stopped at first
+	FlushRx       bool  // throw away what was received before forwarding starts
+	MuteLink      bool  // print nothing when a link changes
+	// RecordCycles and RecordBursts add what forwarding costs, and how full its
+	// bursts are, to the statistics of forwarding.
+	RecordCycles, RecordBursts bool
 
 	RxQueues, TxQueues int // of every port
 	RxDesc, TxDesc     int // 0: the device's size
+	RxThresholds       Thresholds
+	TxThresholds       Thresholds
+	DropEnable         bool // said of receive queues, and without effect: frames without a buffer are always dropped
+	MaxPktLen          int  // bytes of the longest frame of every port; 0: as it is
 	RxOffloads         port.RxOffloads
 	TxOffloads         port.TxOffloads
-	TxSegs             []int           // segment lengths of generated packets
+	RSSTypes           virtio.HashTypes // what ports with several queues spread packets by; 0: no RSS
+	TxSegs             []int            // segment lengths of generated packets
+	MultiFlow          bool             // mode txonly sends many flows
+	TxAddrs            [2][4]byte       // source and destination in mode txonly; zero: the usual ones
+	TxPorts            [2]uint16
+	Flows, Clones      int // of mode flowgen
+	Noise              engine.Noise
 	Peers              map[int][6]byte // MAC addresses behind ports
+}
+
+// Thresholds are the numbers that queues of some devices take. Free counts
+// descriptors: below so many free ones a queue takes completed ones back. The
+// others are kept and shown; virtio has no place for them. 0: the driver's.
+type Thresholds struct {
+	Free, RS                  int
+	Prefetch, Host, WriteBack int
 }
 
 // DefaultOptions are those of testpmd without arguments.
 func DefaultOptions() Options {
 	return Options{
 		Mode: engine.IO.Name, Topology: Paired, Burst: defaultBurst, NbCores: 1, FlushRx: true,
-		RxQueues: 1, TxQueues: 1, TxSegs: []int{engine.DefaultTxLen}, Peers: map[int][6]byte{},
+		RxQueues: 1, TxQueues: 1, RSSTypes: rssIP, TxSegs: []int{engine.DefaultTxLen}, Peers: map[int][6]byte{},
 	}
 }
 
@@ -75,13 +104,16 @@ func CheckTxSegs(segs []int, room int) error {
 	}
 	total := 0
 	for i, n := range segs {
-		if n < 1 || n > room {
-			return fmt.Errorf("length[%d]=%d: must be >= 1 && <= %d - give up", i, n, room)
+		if n > room {
+			return fmt.Errorf("length[%d]=%d > mbuf_data_size=%d - give up", i, n, room)
 		}
 		total += n
 	}
 	if total < engine.MinTxLen {
 		return fmt.Errorf("total packet length=%d < %d - give up", total, engine.MinTxLen)
+	}
+	if i := slices.Index(segs, 0); i >= 0 {
+		return fmt.Errorf("length[%d]=0 < 1 - give up", i)
 	}
 	if total > maxTxLen {
 		return fmt.Errorf("total packet length=%d > %d - give up", total, maxTxLen)

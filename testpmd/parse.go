@@ -1,6 +1,8 @@
 package testpmd
 
 import (
+	"math"
+	"math/bits"
 	"net"
 	"strconv"
 	"strings"
@@ -39,7 +41,7 @@ func find(commands []*command, words []string) (*command, string) {
 	answer := notFound
 	for _, cmd := range commands {
 		switch n := cmd.matching(words); {
-		case n == len(words) && n == len(cmd.tokens):
+		case n == len(words) && cmd.ends(n):
 			if found != nil {
 				return nil, ambiguous
 			}
@@ -57,17 +59,45 @@ func find(commands []*command, words []string) (*command, string) {
 // matching counts the words that match the command's tokens from the front.
 func (cmd *command) matching(words []string) int {
 	n := 0
-	for n < len(words) && n < len(cmd.tokens) && cmd.tokens[n].accepts(words[n]) {
+	for n < len(words) && cmd.tokenAt(n).accepts(words[n]) {
 		n++
 	}
 	return n
+}
+
+// tokenAt is the token for word i. Behind the last one no word fits, unless it
+// is one that takes all the rest.
+func (cmd *command) tokenAt(i int) token {
+	if i < len(cmd.tokens) {
+		return cmd.tokens[i]
+	}
+	if last := cmd.tokens[len(cmd.tokens)-1]; last.rest {
+		return last
+	}
+	return token{}
+}
+
+// ends reports whether a line may end behind n words.
+func (cmd *command) ends(n int) bool {
+	return n == len(cmd.tokens) || n > len(cmd.tokens) && cmd.tokenAt(n).rest
 }
 
 // token is one place in a pattern. Words must be written in full.
 type token struct {
 	words  []string          // words that fit, which completion offers
 	accept func(string) bool // others that fit; nil: none
+	rest   bool              // the last token, for as many words as come
+	kind   tokenKind         // what completion offers beside words
 }
+
+// tokenKind says what completion can find out by itself.
+type tokenKind int
+
+const (
+	anyValue tokenKind = iota
+	portNumber
+	fileName
+)
 
 func (t token) accepts(word string) bool {
 	for _, w := range t.words {
@@ -91,31 +121,6 @@ func parsePattern(pattern string, values map[string]token) []token {
 		tokens = append(tokens, token{words: strings.Split(field, "|")})
 	}
 	return tokens
-}
-
-// complete gives every line that line can be completed to by one word.
-func complete(commands []*command, line string) []string {
-	words := splitLine(line)
-	last := ""
-	if len(words) > 0 && !strings.HasSuffix(line, " ") {
-		last = words[len(words)-1]
-		words = words[:len(words)-1]
-	}
-	head := strings.TrimSuffix(line, last)
-	seen := map[string]bool{}
-	var lines []string
-	for _, cmd := range commands {
-		if len(cmd.tokens) <= len(words) || cmd.matching(words) < len(words) {
-			continue
-		}
-		for _, w := range cmd.tokens[len(words)].words {
-			if strings.HasPrefix(w, last) && !seen[w] {
-				seen[w] = true
-				lines = append(lines, head+w+" ")
-			}
-		}
-	}
-	return lines
 }
 
 // parseNumber reads a number as testpmd writes them: decimal, or with 0x, 0b
@@ -146,9 +151,48 @@ func ParseList(word string) ([]int, bool) {
 	return list, true
 }
 
-func isList(word string) bool {
-	_, ok := ParseList(word)
-	return ok
+// list reads up to most numbers separated by commas, and complains in
+// testpmd's words about a list that is none.
+func (c *Console) list(what, word string, most int) ([]int, bool) {
+	for i, r := range word {
+		switch {
+		case r >= '0' && r <= '9':
+		case r != ',':
+			c.errorf("character %c is not a decimal digit\n", r)
+			return nil, false
+		case i == 0 || word[i-1] == ',':
+			c.errorf("No valid value before comma\n")
+			return nil, false
+		}
+	}
+	if strings.HasSuffix(word, ",") {
+		c.errorf("No valid value behind comma\n")
+		return nil, false
+	}
+	items := strings.Split(word, ",")
+	if len(items) > most {
+		c.errorf("Number of %s = %d > %d (maximum items)\n", what, len(items), most)
+		return nil, false
+	}
+	var list []int
+	for _, item := range items {
+		n, err := strconv.ParseUint(item, 10, 31)
+		if err != nil {
+			c.errorf("%s: %q is not a number <= %d\n", what, item, math.MaxInt32)
+			return nil, false
+		}
+		list = append(list, int(n))
+	}
+	return list, true
+}
+
+// maskBits gives the numbers of the bits that are set in a mask.
+func maskBits(mask uint64) []int {
+	var list []int
+	for ; mask != 0; mask &= mask - 1 {
+		list = append(list, bits.TrailingZeros64(mask))
+	}
+	return list
 }
 
 // ParseMAC reads an Ethernet address written as six bytes.
@@ -158,6 +202,11 @@ func ParseMAC(word string) (mac [6]byte, ok bool) {
 		return mac, false
 	}
 	return [6]byte(addr), true
+}
+
+func isMAC(word string) bool {
+	_, ok := ParseMAC(word)
+	return ok
 }
 
 // formatMAC writes an Ethernet address as testpmd does.

@@ -3,8 +3,6 @@ package testpmd
 import (
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 func TestWrongWords(t *testing.T) {
@@ -31,7 +29,9 @@ func TestWrongWords(t *testing.T) {
 		"set fwd nonsense":           badArgs,
 		"set fwd io again":           badArgs,
 		"set burst 1_0":              badArgs,
-		"set txpkts 1,":              badArgs,
+		"set txpkts 1,":              "No valid value behind comma",
+		"set txpkts ,1":              "No valid value before comma",
+		"set txpkts 1-2":             "character - is not a decimal digit",
 		"set promisc 0 maybe":        badArgs,
 		"port config 0 rxq 2":        badArgs,
 		"show config cores # of all": "List of forwarding lcores:  1",
@@ -67,7 +67,7 @@ func TestAmbiguousCommand(t *testing.T) {
 // Every command must be reachable: no pattern may match what another means.
 func TestTableHasNoAmbiguity(t *testing.T) {
 	table := commandTable()
-	samples := map[string]string{"(x[,y]*)": "1,2", "(file)": "f", "(peer_addr)": "02:00:00:00:00:01"}
+	samples := map[string]string{"(x[,y]*)": "1,2", "(file)": "f", "(peer_addr)": "02:00:00:00:00:01", "(mac_address)": "02:00:00:00:00:01"}
 	for _, cmd := range table {
 		var words []string
 		for _, field := range strings.Fields(cmd.pattern) {
@@ -86,25 +86,6 @@ func TestTableHasNoAmbiguity(t *testing.T) {
 		}
 		if cmd.help != "" && cmd.section == nil || cmd.run == nil {
 			t.Errorf("%q is incomplete", cmd.pattern)
-		}
-	}
-}
-
-func TestComplete(t *testing.T) {
-	table := commandTable()
-	for line, want := range map[string][]string{
-		"sto":                           {"stop "},
-		"st":                            {"start ", "stop "},
-		"start ":                        {"start tx_first "},
-		"set fwd m":                     {"set fwd mac ", "set fwd macswap "},
-		"csum set tcp ":                 {"csum set tcp hw ", "csum set tcp sw "},
-		"port config 0 tx_offload tcp_": {"port config 0 tx_offload tcp_cksum ", "port config 0 tx_offload tcp_tso "},
-		"port start ":                   {"port start all "},
-		"quit ":                         nil,
-		"nonsense ":                     nil,
-	} {
-		if diff := cmp.Diff(want, complete(table, line)); diff != "" {
-			t.Errorf("%q: (-want +got)\n%s", line, diff)
 		}
 	}
 }
@@ -140,8 +121,8 @@ func FuzzExec(f *testing.F) {
 	f.Add("port config all rxq 18446744073709551615")
 	f.Add("set txpkts 1,2,3#")
 	f.Fuzz(func(t *testing.T, line string) {
-		if strings.Contains(line, "load") {
-			return
+		if strings.Contains(line, "load") || strings.Contains(line, "capture") || strings.Contains(line, "watch") {
+			return // these use files and clocks
 		}
 		b := newBench(t, 2, func(c *Config) { c.Options.FlushRx = false })
 		b.run("port start all", line, "start", line, "stop", line, "port stop all", line, "port start all")

@@ -22,14 +22,17 @@ type portState struct {
 	// for it.
 	rxQueueOffloads []port.RxOffloads
 	txQueueOffloads []port.TxOffloads
+	rxQueues        []queueState
+	txQueues        []queueState
 	mtu             int // 0: as it is
 	applied         port.Config
+	vlan            port.RxOffloads // what is done with VLAN tags now
 
 	peer     [6]byte // who is behind the port
 	tunnels  bool    // csum parse-tunnel
 	keepMACs bool    // csum mac-swap off
 	tsoSize  int
-	vlan     uint16
+	txVLAN   uint16
 
 	shown showing
 }
@@ -42,24 +45,37 @@ type showing struct {
 
 func newPortState(id int, p port.Port, opts Options) *portState {
 	s := &portState{Port: p, id: id, rxOffloads: opts.RxOffloads, txOffloads: opts.TxOffloads}
-	s.peer = [6]byte{2, 0, 0, 0, 0, byte(id)}
-	if mac, ok := opts.Peers[id]; ok {
-		s.peer = mac
+	if opts.MaxPktLen > 0 {
+		s.mtu = opts.MaxPktLen - int(frameOverhead(p.Info()))
 	}
+	s.resetPeer(opts)
 	s.resizeQueues(1, 1)
 	return s
+}
+
+// resetPeer puts who was behind the port at the start there again.
+func (p *portState) resetPeer(opts Options) {
+	p.peer = [6]byte{2, 0, 0, 0, 0, byte(p.id)}
+	if mac, ok := opts.Peers[p.id]; ok {
+		p.peer = mac
+	}
 }
 
 // resizeQueues makes the per-queue settings as many as there are queues; new
 // queues begin with the port's.
 func (p *portState) resizeQueues(rx, tx int) {
-	for len(p.rxQueueOffloads) < rx {
-		p.rxQueueOffloads = append(p.rxQueueOffloads, p.rxOffloads)
+	p.rxQueueOffloads = resized(p.rxQueueOffloads, rx, p.rxOffloads)
+	p.txQueueOffloads = resized(p.txQueueOffloads, tx, p.txOffloads)
+	p.rxQueues = resized(p.rxQueues, rx, queueState{})
+	p.txQueues = resized(p.txQueues, tx, queueState{})
+}
+
+// resized cuts list to n items, or fills it up with more of one.
+func resized[T any](list []T, n int, more T) []T {
+	for len(list) < n {
+		list = append(list, more)
 	}
-	for len(p.txQueueOffloads) < tx {
-		p.txQueueOffloads = append(p.txQueueOffloads, p.txOffloads)
-	}
-	p.rxQueueOffloads, p.txQueueOffloads = p.rxQueueOffloads[:rx], p.txQueueOffloads[:tx]
+	return list[:n]
 }
 
 // requestRx and requestTx change offloads of the port and all its queues.
@@ -85,49 +101,106 @@ func with[O ~uint64](set, o O, on bool) O {
 }
 
 // wanted is the configuration that the next start applies.
-func (c *Console) wanted(p *portState) port.Config {
-	return port.Config{
-		RxQueues: c.Options.RxQueues, TxQueues: c.Options.TxQueues,
-		RxDesc: c.Options.RxDesc, TxDesc: c.Options.TxDesc,
+func (c *Console) wanted(p *portState) (port.Config, error) {
+	opts := c.Options
+	want := port.Config{
+		RxQueues: opts.RxQueues, TxQueues: opts.TxQueues, TxFreeThresh: opts.TxThresholds.Free,
 		RxOffloads: p.rxOffloads, TxOffloads: p.txOffloads,
-		MTU: p.mtu, Pool: c.Pool,
+		MTU: p.mtu, RSS: c.rssWanted(p), Pool: c.Pool,
 	}
+	var err error
+	if want.RxDesc, err = ringOf(resized(p.rxQueues, opts.RxQueues, queueState{}), opts.RxDesc); err != nil {
+		return want, fmt.Errorf("rx %w", err)
+	}
+	if want.TxDesc, err = ringOf(resized(p.txQueues, opts.TxQueues, queueState{}), opts.TxDesc); err != nil {
+		return want, fmt.Errorf("tx %w", err)
+	}
+	return want, nil
+}
+
+// sameConfig reports whether two configurations ask for the same.
+func sameConfig(a, b port.Config) bool {
+	if (a.RSS == nil) != (b.RSS == nil) || a.RSS != nil && a.RSS.Types != b.RSS.Types {
+		return false
+	}
+	a.RSS, b.RSS = nil, nil
+	return a == b
 }
 
 // configure brings the port to what is wanted, if it is not there already.
 // What fails stays wanted.
 func (c *Console) configure(p *portState) bool {
-	want := c.wanted(p)
-	rx, tx := p.rxQueueOffloads, p.txQueueOffloads
-	if want == p.applied && plain(rx, p.rxOffloads) && plain(tx, p.txOffloads) {
+	want, err := c.wanted(p)
+	if err == nil && sameConfig(want, p.applied) && plain(p.rxQueueOffloads, p.rxOffloads) && plain(p.txQueueOffloads, p.txOffloads) {
 		return true
 	}
 	c.printf("Configuring Port %d (socket 0)\n", p.id)
-	info := p.Info()
-	complaint := checkOffloads(p.id, "Rx", want.RxOffloads, info.RxCapa)
-	if complaint == "" {
-		complaint = checkOffloads(p.id, "Tx", want.TxOffloads, info.TxCapa)
-	}
-	if complaint == "" {
-		if err := p.Configure(want); err != nil {
-			complaint = err.Error()
-		}
-	}
-	if complaint != "" {
-		c.errorf("%s\nFail to configure port %d\n", complaint, p.id)
+	if err != nil {
+		c.errorf("%v\nFail to configure port %d\n", err, p.id)
 		return false
 	}
-	if complaint := checkQueues(p.id, "rx", rx, p.rxOffloads); complaint != "" {
-		c.errorf("%s\nFail to configure port %d rx queues\n", complaint, p.id)
+	if err := c.apply(p, want); err != nil {
+		c.errorf("%v\nFail to configure port %d\n", err, p.id)
 		return false
 	}
-	if complaint := checkQueues(p.id, "tx", tx, p.txOffloads); complaint != "" {
-		c.errorf("%s\nFail to configure port %d tx queues\n", complaint, p.id)
+	if err := checkQueues(p.id, "rx", p.rxQueueOffloads, p.rxOffloads); err != nil {
+		c.errorf("%v\nFail to configure port %d rx queues\n", err, p.id)
+		return false
+	}
+	if err := checkQueues(p.id, "tx", p.txQueueOffloads, p.txOffloads); err != nil {
+		c.errorf("%v\nFail to configure port %d tx queues\n", err, p.id)
 		return false
 	}
 	p.applied = want
+	p.vlan = want.RxOffloads & vlanModes
 	p.resizeQueues(want.RxQueues, want.TxQueues)
 	return true
+}
+
+// apply gives a configuration to the port.
+func (c *Console) apply(p *portState, want port.Config) error {
+	info := p.Info()
+	if err := checkOffloads(p.id, "Rx", want.RxOffloads, info.RxCapa); err != nil {
+		return err
+	}
+	if err := checkOffloads(p.id, "Tx", want.TxOffloads, info.TxCapa); err != nil {
+		return err
+	}
+	return p.Configure(want)
+}
+
+// reapply stops a started port and starts it again with one thing changed, for
+// settings that other drivers change while packets move. A port that does not
+// take the change goes on with what it had.
+func (c *Console) reapply(p *portState, change func(*port.Config)) error {
+	want := p.applied
+	if change(&want); sameConfig(want, p.applied) {
+		return nil
+	}
+	if err := p.Stop(); err != nil {
+		return err
+	}
+	err := c.apply(p, keepRSS(want))
+	if err == nil {
+		if err = p.Start(); err == nil {
+			p.applied = want
+			return nil
+		}
+		err = errors.Join(err, p.Configure(keepRSS(p.applied)))
+	}
+	if failed := p.Start(); failed != nil {
+		p.started = false
+		err = errors.Join(err, failed)
+	}
+	return err
+}
+
+// keepRSS makes a configuration ask for RSS as it is set by now.
+func keepRSS(cfg port.Config) port.Config {
+	if cfg.RSS != nil {
+		cfg.RSS = &port.RSS{}
+	}
+	return cfg
 }
 
 // plain reports whether no queue asks for more than the port.
@@ -140,35 +213,35 @@ func plain[O ~uint64](queues []O, set O) bool {
 	return true
 }
 
-// checkOffloads gives a complaint about what is wanted and not there.
-func checkOffloads[O ~uint64](id int, dir string, want, capa O) string {
+// checkOffloads refuses what is wanted and not there.
+func checkOffloads[O ~uint64](id int, dir string, want, capa O) error {
 	if want&^capa == 0 {
-		return ""
+		return nil
 	}
-	return fmt.Sprintf("Ethdev port_id=%d requested %s offloads 0x%x doesn't match %s offloads capabilities 0x%x in rte_eth_dev_configure()", id, dir, uint64(want), dir, uint64(capa))
+	return complaint(fmt.Sprintf("Ethdev port_id=%d requested %s offloads 0x%x doesn't match %s offloads capabilities 0x%x in rte_eth_dev_configure()", id, dir, uint64(want), dir, uint64(capa)))
 }
 
 // checkQueues refuses what single queues want beyond the port: every offload
 // is one of the port as a whole.
-func checkQueues[O ~uint64](id int, dir string, queues []O, set O) string {
+func checkQueues[O ~uint64](id int, dir string, queues []O, set O) error {
 	for i, q := range queues {
 		if extra := q &^ set; extra != 0 {
-			return fmt.Sprintf("Ethdev port_id=%d %s_queue_id=%d, new added offloads 0x%x must be within per-queue offload capabilities 0x0 in rte_eth_%s_queue_setup()", id, dir, i, uint64(extra), dir)
+			return complaint(fmt.Sprintf("Ethdev port_id=%d %s_queue_id=%d, new added offloads 0x%x must be within per-queue offload capabilities 0x0 in rte_eth_%s_queue_setup()", id, dir, i, uint64(extra), dir))
 		}
 	}
-	return ""
+	return nil
 }
 
 // portsOf gives the open ports that word i of the line names, a number or
-// "all", and complains about a number that is none.
-func (c *Console) portsOf(a args, i int) []*portState {
-	if a[i] != "all" {
-		if p := c.portOf(a, i); p != nil {
-			return []*portState{p}
-		}
-		return nil
+// "all"; a number that is none gets a complaint, and ok is false.
+func (c *Console) portsOf(a args, i int) (list []*portState, ok bool) {
+	if a[i] == "all" {
+		return c.openPorts(), true
 	}
-	return c.openPorts()
+	if p := c.portOf(a, i); p != nil {
+		return []*portState{p}, true
+	}
+	return nil, false
 }
 
 // portOf gives the open port with the number at word i, or nil after a
@@ -213,12 +286,4 @@ func (c *Console) stoppedPort(a args, i int) *portState {
 // forwards reports whether the port takes part in forwarding that runs.
 func (c *Console) forwards(p *portState) bool {
 	return c.fwd != nil && c.fwd.uses(p.id)
-}
-
-// errText is the text of an error as testpmd has it where there is one.
-func errText(err error) string {
-	if errors.Is(err, port.ErrNotSupported) {
-		return "Operation not supported"
-	}
-	return err.Error()
 }

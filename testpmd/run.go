@@ -18,6 +18,7 @@ var errStart = errors.New("start ports failed")
 // orderly end; the error is nil for these.
 func (c *Console) Run(ctx context.Context, in io.Reader) error {
 	defer c.finish()
+	c.ended = ctx.Done()
 	c.announce()
 	started := c.startUp()
 	if !c.Options.Interactive {
@@ -27,7 +28,7 @@ func (c *Console) Run(ctx context.Context, in io.Reader) error {
 		return c.forwardOnly(ctx, in)
 	}
 	if c.Options.CmdlineFile != "" {
-		c.load(c.Options.CmdlineFile)
+		c.load(c.Options.CmdlineFile, false)
 	}
 	if c.Options.AutoStart && !c.quitting {
 		c.printf("Start automatic packet forwarding\n")
@@ -62,6 +63,9 @@ func (c *Console) announce() {
 // startUp starts the ports and makes them promiscuous, and reports whether
 // all of them started.
 func (c *Console) startUp() bool {
+	if c.Options.KeepStopped {
+		return true
+	}
 	if !c.startPorts(c.ports) {
 		c.errorf("Start ports failed\n")
 		return false
@@ -122,6 +126,10 @@ func (c *Console) showPeriodically(ctx context.Context) error {
 func (c *Console) converse(ctx context.Context) error {
 	for !c.quitting {
 		line, err := c.ask(ctx)
+		if errors.Is(err, errInterrupted) && c.fwd != nil {
+			c.stopForwarding()
+			continue
+		}
 		if errors.Is(err, io.EOF) {
 			c.printf("\n") // the prompt has its line to itself
 		}
@@ -137,10 +145,6 @@ func (c *Console) converse(ctx context.Context) error {
 func (c *Console) ask(ctx context.Context) (string, error) {
 	if ctx.Err() != nil {
 		return "", ctx.Err()
-	}
-	type answer struct {
-		line string
-		err  error
 	}
 	answered := make(chan answer, 1)
 	c.setPrompting(true)
@@ -169,7 +173,7 @@ func (c *Console) setPrompting(on bool) {
 // ignoreEnd makes the ends of a conversation that are as good as quit no
 // error.
 func ignoreEnd(err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) {
+	if errors.Is(err, io.EOF) || errors.Is(err, errInterrupted) || errors.Is(err, context.Canceled) {
 		return nil
 	}
 	return fmt.Errorf("console: %w", err)
@@ -181,6 +185,9 @@ func ignoreEnd(err error) error {
 func (c *Console) finish() {
 	if c.fwd != nil {
 		c.stopForwarding()
+	}
+	if c.capture != nil {
+		c.stopCapture()
 	}
 	open := c.openPorts()
 	for _, p := range open {

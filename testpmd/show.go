@@ -11,9 +11,9 @@ import (
 
 func showPortCommands() []*command {
 	return []*command{
-		{section: displaySection, pattern: "show port (info|stats|summary|xstats) (port_id|all)", help: "Show what the port is, or its counters.", run: (*Console).showPort},
-		{section: displaySection, pattern: "show port (port_id) path", help: "Show which burst functions the last start of the port chose, why, and what would have to change for simpler ones.", run: (*Console).showPath},
-		{section: displaySection, pattern: "clear port (stats|xstats) (port_id|all)", help: "Set the counters of the port to zero.", run: (*Console).clearPort},
+		{section: displaySection, pattern: "show port (info|stats|summary|xstats) (port_id|all)", help: "Show what the port is, or its counters.", run: (*Console).showPort, json: (*Console).portJSON},
+		{section: displaySection, pattern: "show port (port_id) path", help: "Show which burst functions the last start of the port chose, why, and what would have to change for simpler ones.", run: (*Console).showPath, json: (*Console).pathJSON},
+		{section: displaySection, pattern: "clear port (info|stats|xstats|fdir) (port_id|all)", help: "Set the counters of the port to zero.", run: (*Console).clearPort},
 	}
 }
 
@@ -74,13 +74,12 @@ Link duplex: %s
 Autoneg status: On
 MTU: %d
 Promiscuous mode: %s
-Allmulticast mode: disabled
+Allmulticast mode: %s
 Maximum number of MAC addresses: %d
 Maximum number of MAC addresses of hash filtering: 0
 VLAN offload: 
-  strip %s, filter %s, extend %s, qinq strip off
-No RSS offload flow type is supported.
-Minimum size of RX buffer: %d
+  strip %s, filter %s, extend %s, qinq strip %s
+%sMinimum size of RX buffer: %d
 Maximum configurable length of RX packet: %d
 Maximum configurable size of LRO aggregated packet: 0
 Current number of RX queues: %d
@@ -100,7 +99,7 @@ Device error handling mode: none
 `
 
 func (c *Console) showInfo(p *portState) {
-	info, link, vlan := p.Info(), p.Link(), p.applied.RxOffloads
+	info, link := p.Info(), p.Link()
 	mtu := info.MTU
 	if !p.started && p.mtu != 0 {
 		mtu = p.mtu
@@ -109,16 +108,33 @@ func (c *Console) showInfo(p *portState) {
 	if link.FullDuplex {
 		duplex = "full-duplex"
 	}
-	promiscuous := "disabled"
-	if info.Promiscuous {
-		promiscuous = "enabled"
+	allMulticast := false
+	if m, ok := p.Port.(port.AllMulticaster); ok {
+		allMulticast = m.AllMulticast()
 	}
 	c.printf(infoText, p.id, formatMAC(info.MAC), info.Name, info.Driver, info.Devargs,
-		upDown(link), speedText(link.Speed), duplex, mtu, promiscuous, info.MaxMACs,
-		onOff(vlan&port.RxVLANStrip != 0), onOff(vlan&port.RxVLANFilt != 0), onOff(vlan&port.RxVLANExt != 0),
-		info.MinRxBufSize, info.MaxRxPktLen,
+		upDown(link), speedText(link.Speed), duplex, mtu, enabled(info.Promiscuous), enabled(allMulticast), info.MaxMACs,
+		onOff(p.vlan&port.RxVLANStrip != 0), onOff(p.vlan&port.RxVLANFilt != 0), onOff(p.vlan&port.RxVLANExt != 0), onOff(p.vlan&rxQinQStrip != 0),
+		p.rssInfo(), info.MinRxBufSize, info.MaxRxPktLen,
 		info.RxQueues, info.MaxRxQueues, info.MaxDesc, info.MinDesc,
 		info.TxQueues, info.MaxTxQueues, info.MaxDesc, info.MinDesc)
+}
+
+// rssInfo is what "show port info" says of RSS.
+func (p *portState) rssInfo() string {
+	s, limits := p.rss()
+	if s == nil {
+		return "No RSS offload flow type is supported.\n"
+	}
+	return fmt.Sprintf("Hash key size in bytes: %d\nRedirection table size: %d\nSupported RSS offload flow types:\n%s",
+		limits.MaxKey, p.rssTable(), rssTypesText(limits.Types))
+}
+
+func enabled(on bool) string {
+	if on {
+		return "enabled"
+	}
+	return "disabled"
 }
 
 // statsText is the block of "show port stats".
@@ -136,6 +152,13 @@ const statsText = `
 `
 
 func (c *Console) showStats(p *portState) {
+	s := p.takeStats()
+	c.printf(statsText, p.id, s.RxPackets, s.RxMissed, s.RxBytes, s.RxErrors, s.RxNoBuf, s.TxPackets, s.TxErrors, s.TxBytes,
+		s.RxPPS, s.RxBPS, s.TxPPS, s.TxBPS)
+}
+
+// takeStats reads the counters, and the rates since it did so last.
+func (p *portState) takeStats() statsJSON {
 	now, s := time.Now(), p.Stats()
 	rate := func(count, before uint64) uint64 {
 		if p.shown.at.IsZero() || count < before {
@@ -144,35 +167,15 @@ func (c *Console) showStats(p *portState) {
 		return uint64(float64(count-before) / now.Sub(p.shown.at).Seconds())
 	}
 	last := p.shown.stats
-	c.printf(statsText, p.id, s.RxPackets, s.RxMissed, s.RxBytes, s.RxErrors, s.RxNoBuf, s.TxPackets, s.TxErrors, s.TxBytes,
-		rate(s.RxPackets, last.RxPackets), 8*rate(s.RxBytes, last.RxBytes),
-		rate(s.TxPackets, last.TxPackets), 8*rate(s.TxBytes, last.TxBytes))
+	v := statsJSON{
+		PortID:    p.id,
+		RxPackets: s.RxPackets, RxMissed: s.RxMissed, RxBytes: s.RxBytes, RxErrors: s.RxErrors, RxNoBuf: s.RxNoBuf,
+		TxPackets: s.TxPackets, TxErrors: s.TxErrors, TxBytes: s.TxBytes,
+		RxPPS: rate(s.RxPackets, last.RxPackets), RxBPS: 8 * rate(s.RxBytes, last.RxBytes),
+		TxPPS: rate(s.TxPackets, last.TxPackets), TxBPS: 8 * rate(s.TxBytes, last.TxBytes),
+	}
 	p.shown = showing{at: now, stats: s}
-}
-
-func (c *Console) showXstats(p *portState) {
-	var b strings.Builder
-	line := func(name string, n uint64) { fmt.Fprintf(&b, "%s: %d\n", name, n) }
-	s := p.Stats()
-	fmt.Fprintf(&b, "###### NIC extended statistics for port %-2d\n", p.id)
-	line("rx_good_packets", s.RxPackets)
-	line("tx_good_packets", s.TxPackets)
-	line("rx_good_bytes", s.RxBytes)
-	line("tx_good_bytes", s.TxBytes)
-	line("rx_missed_errors", s.RxMissed)
-	line("rx_errors", s.RxErrors)
-	line("tx_errors", s.TxErrors)
-	line("rx_mbuf_allocation_errors", s.RxNoBuf)
-	for i, q := range s.Rx {
-		line(fmt.Sprintf("rx_q%d_good_packets", i), q.Packets)
-		line(fmt.Sprintf("rx_q%d_good_bytes", i), q.Bytes)
-		line(fmt.Sprintf("rx_q%d_errors", i), q.Errors)
-	}
-	for i, q := range s.Tx {
-		line(fmt.Sprintf("tx_q%d_good_packets", i), q.Packets)
-		line(fmt.Sprintf("tx_q%d_good_bytes", i), q.Bytes)
-	}
-	c.printf("%s", b.String())
+	return v
 }
 
 func (c *Console) clearPort(a args) {
@@ -183,6 +186,9 @@ func (c *Console) clearPort(a args) {
 			return
 		}
 		list = []*portState{p}
+	}
+	if a[2] == "info" || a[2] == "fdir" {
+		return // there is nothing to clear
 	}
 	for _, p := range list {
 		p.ResetStats()

@@ -1,13 +1,16 @@
 package testpmd
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
+
+	"vionet/testpmd/engine"
 )
 
 func showConfigCommands() []*command {
 	return []*command{
-		{section: displaySection, pattern: "show config (rxtx|cores|fwd|txpkts)", help: "Show what forwarding will do: queues, cores, the way of the packets, the segments of generated ones.", run: (*Console).showConfig},
+		{section: displaySection, pattern: "show config (rxtx|cores|fwd|rxoffs|rxpkts|rxhdrs|txpkts|txtimes)", help: "Show what forwarding will do: queues, cores, the way of the packets, the segments of packets.", run: (*Console).showConfig, json: (*Console).configJSON},
 	}
 }
 
@@ -24,7 +27,23 @@ func (c *Console) showConfig(a args) {
 	case "fwd":
 		c.printForwarding()
 	case "txpkts":
-		c.printf("Number of segments: %d\nSegment sizes: %s\nSplit packet: off\n", len(c.Options.TxSegs), joined(c.Options.TxSegs))
+		c.printf("Number of segments: %d\nSegment sizes: %s\nSplit packet: %s\n", len(c.Options.TxSegs), joined(c.Options.TxSegs), c.txSplit)
+	case "txtimes":
+		c.printf("Interburst gap: %d\nIntraburst gap: %d\n", c.txTimes[0], c.txTimes[1])
+	case "rxpkts":
+		c.printCuts("segments", "Segment sizes", c.rxPkts)
+	case "rxoffs":
+		c.printCuts("offsets", "Segment offsets", c.rxOffs)
+	case "rxhdrs":
+		c.printCuts("segments", "", nil)
+	}
+}
+
+// printCuts shows what received packets are cut by.
+func (c *Console) printCuts(what, title string, cuts []int) {
+	c.printf("Number of %s: %d\n", what, len(cuts))
+	if len(cuts) > 0 {
+		c.printf("%s: %s\n", title, joined(cuts))
 	}
 }
 
@@ -60,26 +79,28 @@ func (c *Console) printForwarding() {
 const portText = `  port %d: RX queue number: %d Tx queue number: %d
     Rx offloads=0x%x Tx offloads=0x%x
     RX queue: 0
-      RX desc=%d - RX free threshold=0
-      RX threshold registers: pthresh=0 hthresh=0  wthresh=0
+      RX desc=%d - RX free threshold=%d
+      RX threshold registers: pthresh=%d hthresh=%d  wthresh=%d
       RX Offloads=0x%x
     TX queue: 0
-      TX desc=%d - TX free threshold=0
-      TX threshold registers: pthresh=0 hthresh=0  wthresh=0
-      TX offloads=0x%x - TX RS bit threshold=0
+      TX desc=%d - TX free threshold=%d
+      TX threshold registers: pthresh=%d hthresh=%d  wthresh=%d
+      TX offloads=0x%x - TX RS bit threshold=%d
 `
 
 // printQueues shows what the queues of the ports are set to.
 func (c *Console) printQueues() {
 	opts := c.Options
 	c.printf("  %s packet forwarding%s packets/burst=%d\n", c.mode.Name, c.withRetry(), opts.Burst)
-	if c.mode.Generates {
+	if c.mode == engine.TxOnly || c.mode == engine.FlowGen {
 		c.printf("  packet len=%d - nb packet segments=%d\n", sum(opts.TxSegs), len(opts.TxSegs))
 	}
 	c.printf("  nb forwarding cores=%d - nb forwarding ports=%d\n", opts.NbCores, c.nbPorts)
+	rx, tx := opts.RxThresholds, opts.TxThresholds
 	for _, p := range c.openPorts() {
 		c.printf(portText, p.id, opts.RxQueues, opts.TxQueues, uint64(p.rxOffloads), uint64(p.txOffloads),
-			opts.RxDesc, uint64(p.rxQueueOffloads[0]), opts.TxDesc, uint64(p.txQueueOffloads[0]))
+			cmp.Or(p.rxQueues[0].ring, opts.RxDesc), rx.Free, rx.Prefetch, rx.Host, rx.WriteBack, uint64(p.rxQueueOffloads[0]),
+			cmp.Or(p.txQueues[0].ring, opts.TxDesc), tx.Free, tx.Prefetch, tx.Host, tx.WriteBack, uint64(p.txQueueOffloads[0]), tx.RS)
 	}
 }
 

@@ -62,6 +62,10 @@ func (w *worker) run() {
 		w.emptyQueues()
 	}
 	begin()
+	if len(w.streams) == 0 {
+		return
+	}
+	defer w.finish()
 	for range w.txFirst {
 		for _, s := range w.streams {
 			engine.TxOnly.Forward(s)
@@ -71,6 +75,13 @@ func (w *worker) run() {
 		}
 	}
 	w.loop()
+}
+
+// finish lets go of what modes hold back.
+func (w *worker) finish() {
+	for _, s := range w.streams {
+		s.Finish()
+	}
 }
 
 // bind ties the goroutine to its core. The thread dies with the goroutine,

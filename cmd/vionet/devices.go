@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -11,6 +12,7 @@ import (
 	"vionet/mbuf"
 	"vionet/pci"
 	"vionet/port"
+	"vionet/port/pcapport"
 	"vionet/vhost"
 )
 
@@ -29,7 +31,7 @@ const pciArguments = "mrg_rxbuf=, in_order=, packed_vq=, event_idx=, simple_tx_s
 
 // openDevices opens PCI functions first and virtual devices next, as their
 // port numbers go. Without any there is the embedded device.
-func openDevices(eal ealOptions, log *slog.Logger) (*devices, error) {
+func openDevices(ctx context.Context, eal ealOptions, log *slog.Logger) (*devices, error) {
 	d := &devices{log: log}
 	functions, err := pciDevices(eal)
 	if err != nil {
@@ -41,7 +43,7 @@ func openDevices(eal ealOptions, log *slog.Logger) (*devices, error) {
 		}
 	}
 	for _, v := range eal.Vdevs {
-		if err := d.openVdev(v); err != nil {
+		if err := d.openVdev(ctx, v); err != nil {
 			return nil, d.abandon(err)
 		}
 	}
@@ -83,6 +85,14 @@ func pciDevices(eal ealOptions) ([]device, error) {
 	return bound, nil
 }
 
+// open opens a device by its name: a PCI address or that of a virtual device.
+func (d *devices) open(ctx context.Context, dev device) error {
+	if _, err := pci.ParseBDF(dev.Name); err == nil {
+		return d.openPCI(dev)
+	}
+	return d.openVdev(ctx, dev)
+}
+
 func (d *devices) openPCI(dev device) error {
 	opts, args, err := d.driverOptions(dev)
 	if err != nil {
@@ -109,7 +119,7 @@ func (d *devices) openPCI(dev device) error {
 	return d.drive(t, opts)
 }
 
-func (d *devices) openVdev(dev device) error {
+func (d *devices) openVdev(ctx context.Context, dev device) error {
 	switch {
 	case strings.HasPrefix(dev.Name, "net_null"):
 		p, err := openNull(dev)
@@ -118,14 +128,16 @@ func (d *devices) openVdev(dev device) error {
 		}
 		d.ports = append(d.ports, p)
 		return nil
+	case strings.HasPrefix(dev.Name, "net_pcap"):
+		return d.openPcap(dev)
 	case strings.HasPrefix(dev.Name, "net_virtio_user"), strings.HasPrefix(dev.Name, "virtio_user"):
-		return d.openVirtioUser(dev)
+		return d.openVirtioUser(ctx, dev)
 	default:
-		return fmt.Errorf("vdev %s invalid - there are net_virtio_user and net_null", dev.Name)
+		return fmt.Errorf("vdev %s invalid - there are net_virtio_user, net_null and net_pcap", dev.Name)
 	}
 }
 
-func (d *devices) openVirtioUser(dev device) error {
+func (d *devices) openVirtioUser(ctx context.Context, dev device) error {
 	opts, args, err := d.driverOptions(dev)
 	if err != nil {
 		return err
@@ -134,15 +146,44 @@ func (d *devices) openVirtioUser(dev device) error {
 	if err != nil {
 		return err
 	}
-	if err := refuseUnknown(dev, args, "path=, queues=, queue_size=, mac=, server=, "+pciArguments); err != nil {
+	if err := refuseUnknown(dev, args, "path=, queues=, queue_size=, mac=, mtu=, server=, "+pciArguments); err != nil {
 		return err
 	}
 	cfg.Log, opts.MAC = d.log, cfg.MAC
-	t, err := vhost.Dial(path, cfg)
+	t, err := vhost.DialContext(ctx, path, cfg)
 	if err != nil {
 		return err
 	}
 	return d.drive(t, opts)
+}
+
+// openPcap makes a port of capture files: net_pcap0,rx_pcap=IN,tx_pcap=OUT.
+// Several files of a kind are several queues.
+func (d *devices) openPcap(dev device) error {
+	cfg := pcapport.Config{Name: dev.Name, Devargs: dev.Args}
+	for _, item := range strings.FieldsFunc(dev.Args, func(r rune) bool { return r == ',' }) {
+		key, value, _ := strings.Cut(item, "=")
+		switch key {
+		case "rx_pcap":
+			cfg.RxFiles = append(cfg.RxFiles, value)
+		case "tx_pcap":
+			cfg.TxFiles = append(cfg.TxFiles, value)
+		case "infinite_rx":
+			on, err := parseBit(dev.Name+" "+key, value)
+			if err != nil {
+				return err
+			}
+			cfg.Loop = on
+		default:
+			return fmt.Errorf("%s %s invalid - arguments are rx_pcap=, tx_pcap= and infinite_rx=", dev.Name, item)
+		}
+	}
+	p, err := pcapport.New(cfg)
+	if err != nil {
+		return err
+	}
+	d.ports = append(d.ports, p)
+	return nil
 }
 
 // openEmbedded starts the device that returns every frame.

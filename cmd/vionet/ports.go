@@ -1,45 +1,100 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 
+	"vionet/driver"
 	"vionet/mbuf"
 	"vionet/port"
 	"vionet/ring"
 )
 
-// openPorts opens the devices of the command line and makes the memory and
-// the pool for them. Cleanup closes all of it; the ports may be closed before.
-// On an error there is nothing to clean up.
-func openPorts(eal ealOptions, app appOptions, log *slog.Logger) (ports []port.Port, pool *mbuf.Pool, cleanup func(), err error) {
-	d, err := openDevices(eal, log)
+// session is what a console runs on: devices, their memory and the pool.
+type session struct {
+	*devices
+	mem   *mbuf.Memory
+	pool  *mbuf.Pool
+	pairs int // queue pairs of each port
+}
+
+// openSession opens the devices of the command line and makes the memory and
+// the pool for them. The caller closes it; ports may be closed before. On an
+// error there is nothing to close.
+func openSession(ctx context.Context, eal ealOptions, app appOptions, log *slog.Logger) (*session, error) {
+	d, err := openDevices(ctx, eal, log)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, err
 	}
 	if app.TotalMbufs == 0 {
 		app.TotalMbufs = defaultMbufs(len(eal.Cores), len(d.ports))
 	}
-	mem, err := newMemory(eal, app, d)
-	if err != nil {
-		return nil, nil, nil, d.abandon(err)
+	s := &session{devices: d, pairs: max(app.RxQueues, app.TxQueues)}
+	if s.mem, err = newMemory(eal, app, d); err != nil {
+		return nil, d.abandon(err)
 	}
-	pool, err = mbuf.NewPool(mem, mbuf.PoolConfig{Count: app.TotalMbufs, BufSize: app.MbufSize})
+	s.pool, err = mbuf.NewPool(s.mem, mbuf.PoolConfig{Count: app.TotalMbufs, BufSize: app.MbufSize})
 	if err != nil {
 		d.close()
-		mem.Close()
-		return nil, nil, nil, err
+		s.mem.Close()
+		return nil, err
 	}
-	return d.ports, pool, func() {
-		d.close()
-		if err := pool.Close(); err != nil {
-			// Somebody still has packets: the memory stays for them.
-			log.Error(err.Error())
-			return
-		}
-		mem.Close()
-	}, nil
+	return s, nil
+}
+
+// close closes the ports, and the pool and its memory once nobody uses them.
+func (s *session) close() {
+	s.devices.close()
+	if err := s.pool.Close(); err != nil {
+		// Somebody still has packets: the memory stays for them.
+		s.log.Error(err.Error())
+		return
+	}
+	s.mem.Close()
+}
+
+// attach opens one more device, named as -a or --vdev do, and makes room for
+// its rings and buffers. The session closes it, unless detach does before.
+func (s *session) attach(ident string) (port.Port, error) {
+	dev := splitDevices([]string{ident})[0]
+	if err := s.open(context.Background(), dev); err != nil {
+		return nil, err
+	}
+	p := s.ports[len(s.ports)-1]
+	if err := s.makeRoom(p); err != nil {
+		return nil, errors.Join(err, s.detach(p))
+	}
+	return p, nil
+}
+
+// makeRoom adds memory for a port that was not there when the memory was made.
+func (s *session) makeRoom(p port.Port) error {
+	if err := s.pool.Grow(defaultMbufs(1, 1)); err != nil {
+		return err
+	}
+	dev, ok := p.(*driver.Device)
+	if !ok {
+		return nil
+	}
+	if want := dev.Addressing().Mode; want > s.mem.Mode() {
+		return fmt.Errorf("%s needs device addresses of mode %v, and the memory has %v: name the device on the command line", dev.Name(), want, s.mem.Mode())
+	}
+	rings, err := dev.RingMemory(s.pairs)
+	if err != nil {
+		return err
+	}
+	_, err = s.mem.Grow(rings)
+	return err
+}
+
+// detach closes a port and forgets it.
+func (s *session) detach(p port.Port) error {
+	s.ports = slices.DeleteFunc(s.ports, func(other port.Port) bool { return other == p })
+	return p.Close()
 }
 
 // newMemory makes memory that every device can reach, large enough for the

@@ -5,8 +5,10 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/urfave/cli/v2"
@@ -32,31 +34,61 @@ func testpmdCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			ctx, cancel := untilSignal(c.Context)
+			app.HistoryFile = historyFile()
+			var running consoleRef
+			ctx, cancel := untilSignal(c.Context, running.interrupt)
 			defer cancel()
-			return runTestpmd(ctx, eal, app, os.Stdin, os.Stdout, os.Stderr)
+			return runTestpmd(ctx, &running, eal, app, os.Stdin, os.Stdout, os.Stderr)
 		},
 	}
 }
 
-// untilSignal gives a context that the first SIGINT or SIGTERM ends. Further
-// ones change nothing, up to the very end of the process: the signals are
-// never given back.
-func untilSignal(parent context.Context) (context.Context, context.CancelFunc) {
+// consoleRef is the console once it runs.
+type consoleRef struct {
+	atomic.Pointer[testpmd.Console]
+}
+
+// interrupt ends what the console is busy with, and reports whether it was.
+func (r *consoleRef) interrupt() bool {
+	console := r.Load()
+	return console != nil && console.Interrupt()
+}
+
+// untilSignal gives a context that SIGTERM ends, and SIGINT unless it ended
+// something smaller. Further ones change nothing, up to the very end of the
+// process: the signals are never given back.
+func untilSignal(parent context.Context, interrupt func() bool) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(parent)
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
-		select {
-		case <-signals:
-			cancel()
-		case <-ctx.Done():
+		for {
+			select {
+			case s := <-signals:
+				if s == os.Interrupt && interrupt() {
+					continue
+				}
+				cancel()
+				return
+			case <-ctx.Done():
+				return
+			}
 		}
 	}()
 	return ctx, cancel
 }
 
-const testpmdHelp = `Options have the names that DPDK's testpmd gives them.
+// historyFile is where lines that were typed are kept from one run to the next;
+// "" when nobody's home is known.
+func historyFile() string {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(dir, "vionet", "testpmd-history")
+}
+
+var testpmdHelp = `Options have the names that DPDK's testpmd gives them.
 
 Machine and devices:
   -l LIST               lcores, as 0,2-3; the first is for the console
@@ -78,19 +110,40 @@ Console:
   -i, --interactive     ask for commands
   -a, --auto-start      forward before the first command
   --cmdline-file FILE   run the commands in FILE first
-  --forward-mode MODE   io, mac, macswap, rxonly, txonly or csum
   --tx-first            send a burst before forwarding (not with -i)
   --stats-period N      print port statistics every N seconds (not with -i)
+  --disable-device-start  leave the ports stopped
+  --disable-link-check  say nothing of links when ports start and stop
+
+Ports:
   --rxq N, --txq N      queues of each port
   --rxd N, --txd N      descriptors of each queue
-  --burst N             packets in a burst
-  --nb-cores N          forwarding cores
-  --port-topology T     paired, chained or loop
+  --max-pkt-len N       length of the longest frame
   --rx-offloads MASK, --tx-offloads MASK
-  --txpkts A[,B…]       segment lengths of generated packets
-  --eth-peer PORT,MAC   who is behind the port (may be repeated)
+  --enable-rx-cksum, --enable-lro, --enable-scatter, --enable-hw-vlan,
+  --enable-hw-vlan-filter, --enable-hw-vlan-strip, --enable-hw-vlan-extend,
+  --enable-hw-qinq-strip
+  --disable-rss, --enable-rss, --rss-ip, --rss-udp
+  --rxfreet, --rxpt, --rxht, --rxwt, --txfreet, --txrst, --txpt, --txht,
+  --txwt N              thresholds of queues
   --total-num-mbufs N, --mbuf-size N
+
+Forwarding:
+  --forward-mode MODE   ` + modeList() + `
+  --port-topology T     paired, chained or loop
+  --nb-cores N, --coremask MASK      forwarding cores
+  --nb-ports N, --portlist LIST, --portmask MASK  forwarding ports
+  --burst N             packets in a burst
   --no-flush-rx         forward also what was received before start
+  --eth-peer PORT,MAC   who is behind the port (may be repeated)
+  --eth-peers-configfile FILE  the same, an address a line
+  --txpkts A[,B…]       segment lengths of generated packets
+  --tx-ip S,D, --tx-udp S[,D], --txonly-multi-flow  what mode txonly makes
+  --flowgen-flows N, --flowgen-clones N
+  --noisy-tx-sw-buffer-size N, --noisy-tx-sw-buffer-flushtime MS,
+  --noisy-lkup-memory MB, --noisy-lkup-num-reads N,
+  --noisy-lkup-num-writes N, --noisy-lkup-num-reads-writes N
+  --record-core-cycles, --record-burst-stats
   --mask-event intr_lsc say nothing when a link changes`
 
 // parseTestpmd reads a command line in its two parts.
@@ -110,18 +163,18 @@ func parseTestpmd(args []string) (ealOptions, appOptions, error) {
 // runTestpmd opens the ports, runs the console on them, and cleans up. It
 // returns an error when start-up failed or forwarding broke down, and nil
 // after every orderly end.
-func runTestpmd(ctx context.Context, eal ealOptions, app appOptions, stdin io.Reader, stdout, stderr io.Writer) error {
+func runTestpmd(ctx context.Context, running *consoleRef, eal ealOptions, app appOptions, stdin io.Reader, stdout, stderr io.Writer) error {
 	log, err := newLogger(stderr, eal.LogFormat, eal.LogLevels)
 	if err != nil {
 		return err
 	}
-	ports, pool, cleanup, err := openPorts(eal, app, log)
+	s, err := openSession(ctx, eal, app, log)
 	if err != nil {
 		return err
 	}
-	defer cleanup()
-	infos := make([]port.Info, len(ports))
-	for i, p := range ports {
+	defer s.close()
+	infos := make([]port.Info, len(s.ports))
+	for i, p := range s.ports {
 		infos[i] = p.Info()
 	}
 	if err := app.checkPorts(infos); err != nil {
@@ -130,12 +183,13 @@ func runTestpmd(ctx context.Context, eal ealOptions, app appOptions, stdin io.Re
 	// Forwarding goroutines never pause; the others need a place beside them.
 	runtime.GOMAXPROCS(runtime.NumCPU() + len(eal.forwardingCores()))
 	console, err := testpmd.New(testpmd.Config{
-		Ports: ports, Pool: pool,
+		Ports: slices.Clone(s.ports), Pool: s.pool, Attach: s.attach, Detach: s.detach,
 		Cores: eal.forwardingCores(), MainCore: eal.MainCore,
 		Out: stdout, Err: stderr, Options: app.Options,
 	})
 	if err != nil {
 		return err
 	}
+	running.Store(console)
 	return console.Run(ctx, stdin)
 }

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,6 +28,7 @@ const (
 	maxPorts      = 32
 	minMbufs      = 1025
 	maxMbufs      = 1 << 28
+	minPktLen     = 64
 	maxMbufSize   = 65535
 	maxStatPeriod = 1 << 30 // seconds
 )
@@ -35,7 +38,7 @@ const (
 func parseApp(args []string, cores int) (appOptions, error) {
 	opts := appOptions{Options: testpmd.DefaultOptions(), MbufSize: mbuf.DefaultSize}
 	var topology, txpkts string
-	var txFirst, noFlush bool
+	var txFirst, noFlush, noLinkCheck, noStart bool
 	var period int
 	var peers, masks []string
 	flags := []flag{
@@ -43,6 +46,8 @@ func parseApp(args []string, cores int) (appOptions, error) {
 		boolFlag("-a --auto-start", &opts.AutoStart),
 		boolFlag("--tx-first", &txFirst),
 		boolFlag("--no-flush-rx", &noFlush),
+		boolFlag("--disable-link-check", &noLinkCheck),
+		boolFlag("--disable-device-start", &noStart),
 		stringFlag("--cmdline-file", &opts.CmdlineFile),
 		{names: []string{"--forward-mode"}, value: true, set: opts.setMode},
 		choiceFlag("--port-topology", &topology, "paired", "chained", "loop"),
@@ -52,19 +57,26 @@ func parseApp(args []string, cores int) (appOptions, error) {
 		intFlag("--rxd", 1, maxDesc, &opts.RxDesc),
 		intFlag("--txd", 1, maxDesc, &opts.TxDesc),
 		intFlag("--burst", 1, engine.MaxBurst, &opts.Burst),
-		intFlag("--nb-cores", 1, cores, &opts.NbCores),
 		intFlag("--total-num-mbufs", minMbufs, maxMbufs, &opts.TotalMbufs),
 		intFlag("--mbuf-size", mbuf.Headroom+1, maxMbufSize, &opts.MbufSize),
-		maskFlag("--rx-offloads", &opts.RxOffloads),
-		maskFlag("--tx-offloads", &opts.TxOffloads),
+		intFlag("--max-pkt-len", minPktLen, maxMbufSize, &opts.MaxPktLen),
+		boolFlag("--record-core-cycles", &opts.RecordCycles),
+		boolFlag("--record-burst-stats", &opts.RecordBursts),
 		stringFlag("--txpkts", &txpkts),
 		listFlag("--eth-peer", &peers),
+		{names: []string{"--eth-peers-configfile"}, value: true, set: opts.readPeers},
 		listFlag("--mask-event", &masks),
 	}
+	flags = append(flags, opts.shareFlags(cores)...)
+	flags = append(flags, opts.offloadFlags()...)
+	flags = append(flags, opts.thresholdFlags()...)
+	flags = append(flags, opts.generatorFlags()...)
+	flags = append(flags, ignoredFlags(true, "--print-event", "--mbcache", "--rx-mq-mode", "--max-lro-pkt-size", "--socket-num", "--mp-alloc", "--portmap", "--eth-link-speed")...)
+	flags = append(flags, ignoredFlags(false, "--no-lsc-interrupt", "--no-rmv-interrupt", "--no-mlockall", "--mlockall", "--numa", "--no-numa")...)
 	if err := parseFlags(args, flags); err != nil {
 		return opts, err
 	}
-	opts.FlushRx = !noFlush
+	opts.FlushRx, opts.SkipLinkCheck, opts.KeepStopped = !noFlush, noLinkCheck, noStart
 	opts.StatsPeriod = time.Duration(period) * time.Second
 	if topology != "" {
 		opts.Topology = testpmd.Topology(topology)
@@ -75,11 +87,8 @@ func parseApp(args []string, cores int) (appOptions, error) {
 			return opts, fmt.Errorf("--tx-first cannot be used on interactive mode")
 		}
 	}
-	for _, m := range masks {
-		if m != "intr_lsc" {
-			return opts, fmt.Errorf("mask-event %s invalid - must be: intr_lsc", m)
-		}
-		opts.MuteLink = true
+	if err := opts.setMasks(masks); err != nil {
+		return opts, err
 	}
 	if err := opts.setPeers(peers); err != nil {
 		return opts, err
@@ -87,15 +96,54 @@ func parseApp(args []string, cores int) (appOptions, error) {
 	return opts, opts.setTxPkts(txpkts)
 }
 
-func (o *appOptions) setMode(name string) error {
-	if engine.ByName(name) == nil {
-		var names []string
-		for _, e := range engine.All {
-			names = append(names, e.Name)
+// portEvents are the names of the events that --mask-event silences. Those of
+// links are the only ones of virtio ports that people get tired of.
+var portEvents = []string{"unknown", "queue_state", "intr_reset", "vf_mbox", "macsec", "intr_lsc", "intr_rmv", "dev_probed", "dev_released", "flow_aged", "err_recovering", "recovery_success", "recovery_failed", "all"}
+
+func (o *appOptions) setMasks(masks []string) error {
+	for _, m := range masks {
+		if !slices.Contains(portEvents, m) {
+			return fmt.Errorf("mask-event %s invalid - must be: %s", m, strings.Join(portEvents, ", "))
 		}
-		return fmt.Errorf("invalid %s packet forwarding mode - must be: %s", name, strings.Join(names, ", "))
+		o.MuteLink = o.MuteLink || m == "intr_lsc" || m == "all"
 	}
-	o.Mode = name
+	return nil
+}
+
+func (o *appOptions) setMode(name string) error {
+	mode := engine.ByName(name)
+	if mode == nil {
+		return fmt.Errorf("invalid %s packet forwarding mode - must be: %s", name, modeList())
+	}
+	o.Mode = mode.Name
+	return nil
+}
+
+// modeList names the forwarding modes.
+func modeList() string {
+	var names []string
+	for _, e := range engine.All {
+		names = append(names, e.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// readPeers takes the addresses behind ports from a file, one a line.
+func (o *appOptions) readPeers(name string) error {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return fmt.Errorf("eth-peers-configfile: %w", err)
+	}
+	for i, addr := range strings.Fields(string(text)) {
+		if i == maxPorts {
+			return nil
+		}
+		mac, ok := testpmd.ParseMAC(addr)
+		if !ok {
+			return fmt.Errorf("invalid ethernet address: %s", addr)
+		}
+		o.Peers[i] = mac
+	}
 	return nil
 }
 
@@ -140,6 +188,9 @@ func (o *appOptions) checkPorts(ports []port.Info) error {
 		n    int
 	}{{"rxq", o.RxQueues}, {"txq", o.TxQueues}, {"rxd", o.RxDesc}, {"txd", o.TxDesc}}
 	for id, info := range ports {
+		if o.MaxPktLen > info.MaxRxPktLen {
+			return fmt.Errorf("max-pkt-len %d invalid - must be <= %d (max_rx_pktlen of port %d)", o.MaxPktLen, info.MaxRxPktLen, id)
+		}
 		for _, l := range limits {
 			if l.n == 0 {
 				continue // the device's own
@@ -152,6 +203,14 @@ func (o *appOptions) checkPorts(ports []port.Info) error {
 	for id := range o.Peers {
 		if id >= len(ports) {
 			return fmt.Errorf("eth-peer %d invalid - there are %d ports", id, len(ports))
+		}
+	}
+	if o.NbPorts > len(ports) {
+		return fmt.Errorf("nb-ports %d invalid - must be >= 0 && <= %d", o.NbPorts, len(ports))
+	}
+	for _, id := range o.PortList {
+		if id >= len(ports) {
+			return fmt.Errorf("portlist %d invalid - there are %d ports", id, len(ports))
 		}
 	}
 	return nil

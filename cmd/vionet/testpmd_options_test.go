@@ -1,13 +1,18 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"vionet/port"
 	"vionet/testpmd"
+	"vionet/testpmd/engine"
+	"vionet/virtio"
 )
 
 func TestOptionsOfACommandLine(t *testing.T) {
@@ -36,7 +41,8 @@ func TestOptionsOfACommandLine(t *testing.T) {
 			Mode: "csum", Topology: testpmd.Chained, Burst: 64, NbCores: 2, MuteLink: true,
 			RxQueues: 2, TxQueues: 3, RxDesc: 256, TxDesc: 512,
 			RxOffloads: port.RxScatter, TxOffloads: port.TxUDPCksum | port.TxTCPCksum,
-			TxSegs: []int{64, 128}, Peers: map[int][6]byte{1: {2, 0, 0, 0, 0, 0x99}},
+			RSSTypes: rssIP,
+			TxSegs:   []int{64, 128}, Peers: map[int][6]byte{1: {2, 0, 0, 0, 0, 0x99}},
 		},
 		TotalMbufs: 4096, MbufSize: 4096,
 	}
@@ -45,6 +51,34 @@ func TestOptionsOfACommandLine(t *testing.T) {
 	}
 	if diff := cmp.Diff([]testpmd.Core{{ID: 0, CPUs: []int{0}}, {ID: 4, CPUs: []int{0}}}, eal.forwardingCores()); diff != "" {
 		t.Errorf("forwarding cores: (-want +got)\n%s", diff)
+	}
+}
+
+func TestTuningOptions(t *testing.T) {
+	peers := filepath.Join(t.TempDir(), "peers")
+	os.WriteFile(peers, []byte("02:00:00:00:00:11\n02:00:00:00:00:12\n"), 0o600)
+	app, err := parseApp(strings.Fields("--portmask=0x3 --nb-ports=1 --coremask 0x6 --disable-link-check --disable-device-start --max-pkt-len 9000"+
+		" --record-core-cycles --record-burst-stats --enable-hw-vlan --enable-lro --rx-offloads=0x2000 --enable-rx-cksum --rss-udp"+
+		" --rxfreet=16 --txfreet=32 --txpt 3 --rxwt=4 --txrst=8 --txonly-multi-flow --tx-ip=10.0.0.1,10.0.0.2 --tx-udp=7,8 --flowgen-flows=4 --flowgen-clones=2"+
+		" --noisy-tx-sw-buffer-size=64 --noisy-tx-sw-buffer-flushtime=10 --noisy-lkup-memory=1 --noisy-lkup-num-reads=3"+
+		" --mask-event=all --print-event=all --no-mlockall --no-lsc-interrupt --mbcache=250 --eth-peers-configfile="+peers), 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := appOptions{Options: testpmd.DefaultOptions(), MbufSize: 2176}
+	want.PortList, want.NbPorts, want.CoreList = []int{0, 1}, 1, []int{1, 2}
+	want.SkipLinkCheck, want.KeepStopped, want.MaxPktLen, want.MuteLink = true, true, 9000, true
+	want.RecordCycles, want.RecordBursts = true, true
+	want.RxOffloads = 0x2000 | 0xe // a mask takes the place of what was asked for before it
+	want.RSSTypes = virtio.HashIPv4 | virtio.HashIPv6 | virtio.HashIPv6Ex | virtio.HashUDPv4 | virtio.HashUDPv6 | virtio.HashUDPv6Ex
+	want.RxThresholds = testpmd.Thresholds{Free: 16, WriteBack: 4}
+	want.TxThresholds = testpmd.Thresholds{Free: 32, Prefetch: 3, RS: 8}
+	want.MultiFlow, want.TxAddrs, want.TxPorts = true, [2][4]byte{{10, 0, 0, 1}, {10, 0, 0, 2}}, [2]uint16{7, 8}
+	want.Flows, want.Clones = 4, 2
+	want.Noise = engine.Noise{Hold: 64, Flush: 10 * time.Millisecond, Memory: 1 << 20, Reads: 3}
+	want.Peers = map[int][6]byte{0: {2, 0, 0, 0, 0, 0x11}, 1: {2, 0, 0, 0, 0, 0x12}}
+	if diff := cmp.Diff(want, app); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
 
@@ -105,13 +139,25 @@ func TestB25WrongOptionsAreNamed(t *testing.T) {
 		"-- --rx-offloads=x":                 "rx-offloads x invalid - must be a number >= 0 && <= 0xffffffffffffffff",
 		"-- --txpkts=10":                     "txpkts: total packet length=10 < 42 - give up",
 		"-- --txpkts=a":                      "bad txpkts: a - must be lengths >= 1 && <= 65535",
-		"-- --txpkts=64 --mbuf-size=170":     "txpkts: length[0]=64: must be >= 1 && <= 42 - give up",
+		"-- --txpkts=64 --mbuf-size=170":     "txpkts: length[0]=64 > mbuf_data_size=42 - give up",
 		"-- --eth-peer=0":                    "invalid eth-peer: 0",
 		"-- --eth-peer=32,02:00:00:00:00:01": "eth-peer 32 invalid - must be >= 0 && <= 31",
 		"-- --eth-peer=0,zz":                 "invalid ethernet address: zz",
-		"-- --forward-mode=foo":              "invalid foo packet forwarding mode - must be: io, mac, macswap, rxonly, txonly, csum",
+		"-- --forward-mode=foo":              "invalid foo packet forwarding mode - must be: io, mac, macswap, ",
 		"-- --port-topology=x":               "port-topology x invalid - must be: paired or chained or loop",
-		"-- --mask-event=all":                "mask-event all invalid - must be: intr_lsc",
+		"-- --mask-event=foo":                "mask-event foo invalid - must be: unknown, queue_state, ",
+		"-- --txfreet=65536":                 "txfreet 65536 invalid - must be >= 0 && <= 65535",
+		"-- --rxpt=256":                      "rxpt 256 invalid - must be >= 0 && <= 255",
+		"-- --max-pkt-len=63":                "max-pkt-len 63 invalid - must be >= 64 && <= 65535",
+		"-- --nb-ports=33":                   "nb-ports 33 invalid - must be >= 0 && <= 32",
+		"-- --portlist=0-1":                  "portlist 0-1 invalid - must be numbers with commas between them",
+		"-- --coremask=zz":                   "coremask zz invalid - must be a number >= 0 && <= 0xffffffffffffffff",
+		"-- --tx-ip=1.2.3.4":                 "tx-ip 1.2.3.4 invalid - must be two IPv4 addresses with a comma between them",
+		"-- --tx-ip=1.2.3.4,::1":             "tx-ip 1.2.3.4,::1 invalid - must be two IPv4 addresses",
+		"-- --tx-udp=9,65536":                "tx-udp 65536 invalid - must be >= 0 && <= 65535",
+		"-- --flowgen-flows=0":               "flowgen-flows 0 invalid - must be >= 1 && <= 1048576",
+		"-- --noisy-tx-sw-buffer-size=x":     "noisy-tx-sw-buffer-size x invalid - must be >= 0 && <= 8192",
+		"-- --eth-peers-configfile=/none":    "eth-peers-configfile: open /none: no such file or directory",
 		"-- -i --tx-first":                   "--tx-first cannot be used on interactive mode",
 	} {
 		if _, _, err := parseTestpmd(strings.Fields(line)); err == nil || !strings.HasPrefix(err.Error(), want) {

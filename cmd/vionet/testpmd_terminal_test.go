@@ -22,7 +22,7 @@ var nullConsole = []string{"testpmd", "--lcores", "0@0,1@0", "--no-pci", "--no-h
 // program prepares this test binary to run as vionet.
 func program(args ...string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0], args...)
-	cmd.Env = append(os.Environ(), asProgram+"=1", "TERM=vt100", "GORACE=atexit_sleep_ms=0")
+	cmd.Env = append(os.Environ(), asProgram+"=1", "TERM=vt100", "HOME=/proc/nowhere", "XDG_CACHE_HOME=", "GORACE=atexit_sleep_ms=0")
 	return cmd
 }
 
@@ -79,7 +79,16 @@ type terminalConsole struct {
 	slave  *os.File
 }
 
+// openTerminal starts a console and waits for its prompt.
 func openTerminal(t *testing.T) *terminalConsole {
+	t.Helper()
+	c := startTerminal(t)
+	c.expect(t, "testpmd> ")
+	return c
+}
+
+// startTerminal starts a console.
+func startTerminal(t *testing.T, more ...string) *terminalConsole {
 	t.Helper()
 	master, slave, err := pty.Open()
 	if err != nil {
@@ -90,6 +99,7 @@ func openTerminal(t *testing.T) *terminalConsole {
 		t.Fatal(err)
 	}
 	c := &terminalConsole{cmd: program(nullConsole...), master: master, slave: slave, before: termios(t, slave)}
+	c.cmd.Env = append(c.cmd.Env, more...)
 	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = slave, slave, slave
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	if err := c.cmd.Start(); err != nil {
@@ -97,7 +107,6 @@ func openTerminal(t *testing.T) *terminalConsole {
 	}
 	t.Cleanup(func() { c.cmd.Process.Kill(); c.cmd.Wait() })
 	go c.pump(master)
-	c.expect(t, "testpmd> ")
 	return c
 }
 
@@ -170,7 +179,41 @@ func TestTerminalEditing(t *testing.T) {
 	c.expect(t, "set to 16\r\ntestpmd> ")
 	c.send(t, "\x1b[A\n") // the line before
 	c.expect(t, "set to 16\r\ntestpmd> ")
+	c.send(t, "tso ?\x15") // what may follow
+	c.expect(t, " tso show (port_id)\r\n")
+	c.send(t, "set flush_rx \t\t\x15") // all that may
+	c.expect(t, " on  off\r\n")
 	c.send(t, "\x04") // the end of the input
+	c.ended(t)
+}
+
+// Ctrl-C gives up a line, then stops forwarding, then ends the program.
+func TestTerminalCtrlC(t *testing.T) {
+	c := openTerminal(t)
+	c.command(t, "start")
+	c.send(t, "half a comm\x03")
+	c.expect(t, "^C\r\ntestpmd> ")
+	c.send(t, "\x03")
+	c.expect(t, "Waiting for lcores to finish...")
+	c.expect(t, "Done.\r\ntestpmd> ")
+	c.send(t, "\x03")
+	c.ended(t)
+}
+
+func TestTerminalKeepsItsHistory(t *testing.T) {
+	dir := "XDG_CACHE_HOME=" + t.TempDir()
+	for range 2 {
+		c := startTerminal(t, dir)
+		c.expect(t, "testpmd> ")
+		c.command(t, "set burst 17")
+		c.send(t, "\x04")
+		c.ended(t)
+	}
+	c := startTerminal(t, dir)
+	c.expect(t, "testpmd> ")
+	c.send(t, "\x1b[A\n")
+	c.expect(t, "set to 17\r\ntestpmd> ")
+	c.send(t, "\x04")
 	c.ended(t)
 }
 

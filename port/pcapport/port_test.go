@@ -240,7 +240,7 @@ func TestBrokenFiles(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for _, path := range []string{t.TempDir(), "/nonexistent/in.pcap", "/dev/null"} {
+	for _, path := range []string{t.TempDir(), filepath.Join(t.TempDir(), "none", "in.pcap"), "/dev/null"} {
 		if _, err := New(Config{RxFiles: []string{path}}); err == nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v", path, err)
 		}
@@ -270,7 +270,7 @@ func TestBrokenFiles(t *testing.T) {
 
 func TestStates(t *testing.T) {
 	pool := newPool(t, 64)
-	p, err := New(Config{Name: "net_pcap7", TxFiles: []string{"/nonexistent/out.pcap"}})
+	p, err := New(Config{Name: "net_pcap7", TxFiles: []string{filepath.Join(t.TempDir(), "none", "out.pcap")}})
 	if err != nil {
 		t.Fatal(err)
 	}

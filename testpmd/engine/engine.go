@@ -7,7 +7,8 @@ package engine
 
 // Engine is a forwarding mode.
 type Engine struct {
-	Name string
+	Name  string
+	Alias string // another name, or ""
 	// Forward moves one burst and returns the number of packets that it
 	// had in hands; 0 says that there was nothing to do.
 	Forward func(*Stream) int
@@ -18,12 +19,12 @@ type Engine struct {
 }
 
 // All lists the forwarding modes in the order in which help shows them.
-var All = []*Engine{IO, MAC, MACSwap, RxOnly, TxOnly, Csum}
+var All = []*Engine{IO, MAC, MACSwap, FlowGen, RxOnly, TxOnly, Csum, ICMPEcho, Noisy, FiveTupleSwap, SharedRxq, RecycleMbufs}
 
 // ByName gives the mode of that name, or nil.
 func ByName(name string) *Engine {
 	for _, e := range All {
-		if e.Name == name {
+		if e.Name == name || e.Alias == name && name != "" {
 			return e
 		}
 	}

@@ -21,16 +21,6 @@ func forwardMAC(s *Stream) int {
 	return len(pkts)
 }
 
-// Lengths in bytes of headers without options.
-const (
-	etherLen = 14
-	vlanLen  = 4
-	ipv4Len  = 20
-	ipv6Len  = 40
-	udpLen   = 8
-	tcpLen   = 20
-)
-
 // address writes the MAC addresses of peer and Tx port into the frame.
 func (s *Stream) address(b *mbuf.Buf) {
 	if frame := b.Bytes(); len(frame) >= etherLen {
@@ -39,21 +29,25 @@ func (s *Stream) address(b *mbuf.Buf) {
 	}
 }
 
-// plainRequests asks for nothing but the VLAN tag, if that is switched on.
+// plainRequests asks for nothing but a missing checksum, and the VLAN tag if
+// that is switched on.
 func (s *Stream) plainRequests(pkts []*mbuf.Buf) {
 	for _, b := range pkts {
-		b.Flags = 0
+		if b.Flags&mbuf.RxL4None != 0 {
+			s.complete(b)
+		} else {
+			b.Flags = 0
+		}
 	}
 	s.requestTags(pkts)
 }
 
-// requestTags asks for the VLAN tag, if that is switched on, for packets that
-// ask for nothing.
+// requestTags asks for the VLAN tag, if that is switched on.
 func (s *Stream) requestTags(pkts []*mbuf.Buf) {
 	if s.TxOffloads&port.TxVLANInsert == 0 {
 		return
 	}
 	for _, b := range pkts {
-		b.Flags, b.VLAN = mbuf.TxVLAN, s.VLAN
+		b.Flags, b.VLAN = b.Flags|mbuf.TxVLAN, s.VLAN
 	}
 }

@@ -9,13 +9,18 @@ func forwardMACSwap(s *Stream) int {
 		return 0
 	}
 	for _, b := range pkts {
-		if frame := b.Bytes(); len(frame) >= etherLen {
-			dst := [6]byte(frame[0:6])
-			copy(frame[0:6], frame[6:12])
-			copy(frame[6:12], dst[:])
-		}
+		swapMACs(b.Bytes())
 	}
 	s.plainRequests(pkts)
 	s.send(pkts)
 	return len(pkts)
+}
+
+// swapMACs swaps the Ethernet addresses of a frame that has them.
+func swapMACs(frame []byte) {
+	if len(frame) >= etherLen {
+		dst := [6]byte(frame[0:6])
+		copy(frame[0:6], frame[6:12])
+		copy(frame[6:12], dst[:])
+	}
 }

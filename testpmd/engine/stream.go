@@ -29,16 +29,33 @@ type StreamConfig struct {
 	TxOffloads port.TxOffloads
 	VLAN       uint16 // the tag to insert when TxVLANInsert is active
 
-	TxSegs   []int // segment lengths in bytes of generated packets
-	TSOSize  int   // payload bytes of a TCP segment in mode csum; 0: no TSO
-	KeepMACs bool  // mode csum leaves the MAC addresses alone
+	TxSegs    []int     // segment lengths in bytes of generated packets
+	TxSplit   SplitMode // what TxSegs means for each packet
+	MultiFlow bool      // mode txonly changes the source address from packet to packet
+	// TxAddrs and TxPorts are the source and the destination of packets that
+	// mode txonly makes; zero stands for the usual ones.
+	TxAddrs [2][4]byte
+	TxPorts [2]uint16
+	Flows   int // of mode flowgen; DefaultFlows if 0
+	Clones  int // how often mode flowgen sends each packet again
+
+	TSOSize     int  // payload bytes of a TCP segment in mode csum; 0: no TSO
+	KeepMACs    bool // mode csum leaves the MAC addresses alone
+	ParseTunnel bool // mode csum looks into tunnels
+	TunnelPorts TunnelPorts
+
+	Noise Noise // of mode noisy
 
 	Watch *Watch // nil: nobody looks at packets
+	Tap   *Tap   // nil: nobody copies packets
 }
 
 // Counters are what a stream did. Any goroutine may read them at any time.
 type Counters struct {
 	RxPackets, TxPackets, TxDropped atomic.Uint64
+	// BadIPSum and BadL4Sum are the packets of mode csum that the Rx port
+	// found a wrong checksum in.
+	BadIPSum, BadL4Sum atomic.Uint64
 }
 
 // Reset sets the counters to zero.
@@ -46,6 +63,8 @@ func (c *Counters) Reset() {
 	c.RxPackets.Store(0)
 	c.TxPackets.Store(0)
 	c.TxDropped.Store(0)
+	c.BadIPSum.Store(0)
+	c.BadL4Sum.Store(0)
 }
 
 // Stream is the way of packets from one receive queue to one transmit queue.
@@ -54,20 +73,38 @@ type Stream struct {
 	StreamConfig
 	Counters
 
-	cache *mbuf.Cache
-	bufs  []*mbuf.Buf
-	segs  []*mbuf.Buf // further segments of generated packets
-	udp   template
+	cache   *mbuf.Cache
+	bufs    []*mbuf.Buf
+	segs    []*mbuf.Buf // further segments of generated packets
+	udp     template    // of mode txonly
+	variant uint8       // the flow of the last packet of mode txonly
+	flow    flows       // of mode flowgen
+	noise   *noise      // of mode noisy; nil: none
+	dice    dice
+
+	layers layers // of the packet that mode csum works on
+
+	// Scratch of a packet that is split.
+	one       [1]*mbuf.Buf
+	lengths   []int
+	splitSegs []*mbuf.Buf
 }
 
 // NewStream prepares a stream. It has no cache yet: see UseCache.
 func NewStream(cfg StreamConfig) *Stream {
-	s := &Stream{StreamConfig: cfg, bufs: make([]*mbuf.Buf, cfg.Burst)}
+	s := &Stream{StreamConfig: cfg, bufs: make([]*mbuf.Buf, cfg.Burst), dice: newDice()}
 	s.TxSegs = slices.Clone(cfg.TxSegs)
 	s.segs = make([]*mbuf.Buf, cfg.Burst*max(len(cfg.TxSegs)-1, 0))
-	s.udp = newTemplate(cfg)
+	s.lengths, s.splitSegs = make([]int, 0, len(cfg.TxSegs)), make([]*mbuf.Buf, len(cfg.TxSegs))
+	s.udp = newTxTemplate(cfg)
+	s.flow = newFlows(cfg)
+	s.noise = newNoise(cfg)
+	s.TunnelPorts = cfg.TunnelPorts.orDefault()
 	if s.Watch == nil {
 		s.Watch = new(Watch)
+	}
+	if s.Tap == nil {
+		s.Tap = new(Tap)
 	}
 	return s
 }
@@ -93,12 +130,22 @@ func (s *Stream) Drain(limit int) {
 	}
 }
 
+// Finish frees the packets that the stream still holds when forwarding ends, and
+// counts them as dropped.
+func (s *Stream) Finish() {
+	for held := s.noise.take(s.bufs); len(held) > 0; held = s.noise.take(s.bufs) {
+		s.TxDropped.Add(uint64(len(held)))
+		s.cache.Put(held)
+	}
+}
+
 // receive fills the burst from the receive queue.
 func (s *Stream) receive() []*mbuf.Buf {
 	n := s.Rx.Burst(s.bufs)
 	if n > 0 {
 		s.RxPackets.Add(uint64(n))
 		s.Watch.received(s.RxPort, s.RxQueue, s.bufs[:n])
+		s.Tap.show(Rx, s.RxPort, s.RxQueue, s.bufs[:n])
 	}
 	return s.bufs[:n]
 }
@@ -106,6 +153,7 @@ func (s *Stream) receive() []*mbuf.Buf {
 // send transmits pkts and frees those that the queue does not take.
 func (s *Stream) send(pkts []*mbuf.Buf) {
 	s.Watch.sending(s.TxPort, s.TxQueue, pkts)
+	s.Tap.show(Tx, s.TxPort, s.TxQueue, pkts)
 	n := s.Tx.Burst(pkts)
 	for try := 0; n < len(pkts) && try < s.Retries; try++ {
 		pause(s.Delay)

@@ -9,40 +9,26 @@ import (
 // TxOnly sends packets that it makes, and receives nothing.
 var TxOnly = &Engine{Name: "txonly", Forward: forwardTxOnly, Generates: true}
 
-// MinTxLen is the shortest packet that can be generated, in bytes: its
-// headers.
-const MinTxLen = etherLen + ipv4Len + udpLen
+// Where the packets of mode txonly go if nothing else was said: the addresses
+// are those that RFC 2544 keeps for benchmarks, the port is discard's.
+var (
+	defaultTxAddrs = [2][4]byte{{198, 18, 0, 1}, {198, 18, 0, 2}}
+	defaultTxPorts = [2]uint16{9, 9}
+)
 
-// DefaultTxLen is the length of generated packets in bytes, without the frame
-// check sequence.
-const DefaultTxLen = 64
-
-// template holds the headers of generated packets: the addresses are those
-// that RFC 2544 keeps for benchmarks, the port is discard's.
-type template [MinTxLen]byte
-
-func newTemplate(cfg StreamConfig) (t template) {
-	length := 0
-	for _, n := range cfg.TxSegs {
-		length += n
+// newTxTemplate makes the headers of the packets of mode txonly.
+func newTxTemplate(cfg StreamConfig) template {
+	if cfg.TxAddrs == [2][4]byte{} {
+		cfg.TxAddrs = defaultTxAddrs
 	}
-	copy(t[0:], cfg.Peer[:])
-	copy(t[6:], cfg.Source[:])
-	binary.BigEndian.PutUint16(t[12:], etherIPv4)
-
-	ip := t[etherLen : etherLen+ipv4Len]
-	ip[0] = 0x45
-	binary.BigEndian.PutUint16(ip[2:], uint16(length-etherLen))
-	ip[8], ip[9] = 64, protoUDP
-	copy(ip[12:], []byte{198, 18, 0, 1})
-	copy(ip[16:], []byte{198, 18, 0, 2})
-	binary.BigEndian.PutUint16(ip[10:], checksum(ip))
-
-	udp := t[etherLen+ipv4Len:]
-	binary.BigEndian.PutUint16(udp[0:], 9)
-	binary.BigEndian.PutUint16(udp[2:], 9)
-	binary.BigEndian.PutUint16(udp[4:], uint16(length-etherLen-ipv4Len))
-	return t
+	if cfg.TxPorts == [2]uint16{} {
+		cfg.TxPorts = defaultTxPorts
+	}
+	return newTemplate(flowAddrs{
+		src: cfg.Source, dst: cfg.Peer,
+		srcIP: cfg.TxAddrs[0], dstIP: cfg.TxAddrs[1],
+		srcPort: cfg.TxPorts[0], dstPort: cfg.TxPorts[1],
+	}, total(cfg.TxSegs))
 }
 
 func forwardTxOnly(s *Stream) int {
@@ -59,18 +45,36 @@ func forwardTxOnly(s *Stream) int {
 // generate makes a burst of packets, fewer when buffers are short.
 func (s *Stream) generate() []*mbuf.Buf {
 	pkts := s.bufs[:s.cache.Get(s.bufs)]
-	if len(s.TxSegs) > 1 {
+	switch {
+	case len(s.TxSegs) > 1:
 		pkts = s.fillChains(pkts)
-	} else {
-		length := s.TxSegs[0]
+	case s.MultiFlow:
 		for _, b := range pkts {
-			if data := b.Renew(length); len(data) >= MinTxLen {
-				*(*template)(data) = s.udp // as one move
-			}
+			s.nextFlow()
+			s.fillSingle(b)
+		}
+	default:
+		for _, b := range pkts {
+			s.fillSingle(b)
 		}
 	}
 	s.requestTags(pkts)
 	return pkts
+}
+
+// fillSingle makes a packet of one segment.
+func (s *Stream) fillSingle(b *mbuf.Buf) {
+	if data := b.Renew(s.TxSegs[0]); len(data) >= MinTxLen {
+		*(*template)(data) = s.udp // as one move
+	}
+}
+
+// nextFlow makes the packets that follow those of another flow, of 256 for each
+// queue: the source address is near the destination.
+func (s *Stream) nextFlow() {
+	s.variant++
+	near := binary.BigEndian.Uint32(s.udp[tmplTo:]) | uint32(s.variant)<<8
+	s.udp.setAddr(tmplFrom, near+1+uint32(s.TxQueue))
 }
 
 // fillChains makes packets of several segments with the heads in pkts, as many
@@ -83,9 +87,28 @@ func (s *Stream) fillChains(pkts []*mbuf.Buf) []*mbuf.Buf {
 	s.cache.Put(pkts[whole:])
 	pkts = pkts[:whole]
 	for i, b := range pkts {
-		s.fillChain(b, segs[i*further:(i+1)*further])
+		if s.MultiFlow {
+			s.nextFlow()
+		}
+		tail := segs[i*further : (i+1)*further]
+		if s.TxSplit == SplitRandom {
+			n := s.someSegments()
+			s.udp.setLength(total(s.TxSegs[:n]))
+			s.cache.Put(tail[n-1:])
+			tail = tail[:n-1]
+		}
+		s.fillChain(b, tail)
 	}
 	return pkts
+}
+
+// someSegments gives a random number of segments whose room holds the headers.
+func (s *Stream) someSegments() int {
+	least := 1
+	for total(s.TxSegs[:least]) < MinTxLen {
+		least++
+	}
+	return least + int(s.dice.roll(uint64(len(s.TxSegs)-least+1)))
 }
 
 // fillChain makes a packet of the head and the segments behind it. The

@@ -57,22 +57,52 @@ func describePacket(text *strings.Builder, b *mbuf.Buf) {
 	}
 	mac := func(b []byte) string { return strings.ToUpper(net.HardwareAddr(b).String()) }
 	h, isIP := parse(frame, b.PacketLen())
-	types := eachSpaced(h.types(frame, isIP))
+	l := layers{inner: h}
+	if isIP && h.proto == protoNone { // tunnels over UDP count as UDP
+		l.enter(frame, TunnelPorts{})
+	}
+	if l.tunnel != noTunnel {
+		h = l.outer
+	}
+	types := eachSpaced(l.types(frame, isIP))
 	fmt.Fprintf(text, "  src=%s - dst=%s - pool=%s - type=0x%04x - length=%d - nb_segs=%d", mac(frame[6:12]), mac(frame[0:6]), b.Pool().Name(), binary.BigEndian.Uint16(frame[12:]), b.PacketLen(), b.Segments())
+	if b.Flags&mbuf.RxHash != 0 {
+		fmt.Fprintf(text, " - RSS hash=0x%x", b.Hash)
+	}
 	if b.Flags&mbuf.RxVLANStripped != 0 {
 		fmt.Fprintf(text, " - VLAN tci=0x%x", b.VLAN)
 	}
 	fmt.Fprintf(text, " - hw ptype: %s - sw ptype: %s - l2_len=%d", types, types, h.l2)
-	if isIP {
-		fmt.Fprintf(text, " - l3_len=%d", h.l3)
-		if h.l4 > 0 {
-			fmt.Fprintf(text, " - l4_len=%d", h.l4)
-		}
+	if !isIP {
+		return
+	}
+	fmt.Fprintf(text, " - l3_len=%d", h.l3)
+	if l.tunnel == noTunnel {
+		h.writeL4(text, "l4_len")
+		return
+	}
+	fmt.Fprintf(text, " - tunnel_len=%d", l.inner.head)
+	if l2 := l.inner.l2 - l.inner.head; l2 > 0 {
+		fmt.Fprintf(text, " - inner_l2_len=%d", l2)
+	}
+	fmt.Fprintf(text, " - inner_l3_len=%d", l.inner.l3)
+	l.inner.writeL4(text, "inner_l4_len")
+}
+
+// writeL4 writes the length of the L4 header of a packet that has one or is a
+// fragment, which has none.
+func (h *headers) writeL4(text *strings.Builder, name string) {
+	length := h.l4
+	if h.proto == protoSCTP {
+		length = sctpLen
+	}
+	if h.proto != protoNone || h.fragment {
+		fmt.Fprintf(text, " - %s=%d", name, length)
 	}
 }
 
 // types names the kinds of headers of the frame.
-func (h headers) types(frame []byte, isIP bool) []string {
+func (l *layers) types(frame []byte, isIP bool) []string {
 	names := []string{"L2_ETHER"}
 	switch binary.BigEndian.Uint16(frame[12:]) {
 	case etherVLAN:
@@ -80,24 +110,52 @@ func (h headers) types(frame []byte, isIP bool) []string {
 	case etherQinQ:
 		names[0] = "L2_ETHER_QINQ"
 	}
-	if !isIP {
+	switch {
+	case !isIP:
 		return names
+	case l.tunnel == noTunnel:
+		return append(names, l.inner.types("")...)
 	}
+	names = append(names, l.outer.types("")...)
+	l2 := l.inner.l2 - l.inner.head
+	switch {
+	case l.tunnel == tunnelIPIP:
+		names = append(names, "TUNNEL_IP")
+	case l2 > 0:
+		names = append(names, "TUNNEL_NVGRE")
+	default:
+		names = append(names, "TUNNEL_GRE")
+	}
+	if l2 > etherLen {
+		names = append(names, "INNER_L2_ETHER_VLAN")
+	} else if l2 > 0 {
+		names = append(names, "INNER_L2_ETHER")
+	}
+	return append(names, l.inner.types("INNER_")...)
+}
+
+// types names the IP header and what is behind it.
+func (h *headers) types(prefix string) []string {
+	var names []string
 	switch {
 	case h.ipv6 && h.l3 > ipv6Len:
-		names = append(names, "L3_IPV6_EXT")
+		names = append(names, prefix+"L3_IPV6_EXT")
 	case h.ipv6:
-		names = append(names, "L3_IPV6")
+		names = append(names, prefix+"L3_IPV6")
 	case h.l3 > ipv4Len:
-		names = append(names, "L3_IPV4_EXT")
+		names = append(names, prefix+"L3_IPV4_EXT")
 	default:
-		names = append(names, "L3_IPV4")
+		names = append(names, prefix+"L3_IPV4")
 	}
-	switch h.proto {
-	case protoTCP:
-		names = append(names, "L4_TCP")
-	case protoUDP:
-		names = append(names, "L4_UDP")
+	switch {
+	case h.fragment:
+		names = append(names, prefix+"L4_FRAG")
+	case h.proto == protoTCP:
+		names = append(names, prefix+"L4_TCP")
+	case h.proto == protoUDP:
+		names = append(names, prefix+"L4_UDP")
+	case h.proto == protoSCTP:
+		names = append(names, prefix+"L4_SCTP")
 	}
 	return names
 }
@@ -108,7 +166,12 @@ func rxFlagNames(f mbuf.Flags) []string {
 	if f&mbuf.RxVLANStripped != 0 {
 		names = append(names, "RTE_MBUF_F_RX_VLAN")
 	}
+	if f&mbuf.RxHash != 0 {
+		names = append(names, "RTE_MBUF_F_RX_RSS_HASH")
+	}
 	switch {
+	case f&mbuf.RxL4Bad != 0:
+		names = append(names, "RTE_MBUF_F_RX_L4_CKSUM_BAD")
 	case f&mbuf.RxL4Good != 0:
 		names = append(names, "RTE_MBUF_F_RX_L4_CKSUM_GOOD")
 	case f&mbuf.RxL4None != 0:
@@ -116,7 +179,11 @@ func rxFlagNames(f mbuf.Flags) []string {
 	default:
 		names = append(names, "RTE_MBUF_F_RX_L4_CKSUM_UNKNOWN")
 	}
-	names = append(names, "RTE_MBUF_F_RX_IP_CKSUM_UNKNOWN")
+	if f&mbuf.RxIPBad != 0 {
+		names = append(names, "RTE_MBUF_F_RX_IP_CKSUM_BAD")
+	} else {
+		names = append(names, "RTE_MBUF_F_RX_IP_CKSUM_UNKNOWN")
+	}
 	if f&mbuf.RxVLANStripped != 0 {
 		names = append(names, "RTE_MBUF_F_RX_VLAN_STRIPPED")
 	}
@@ -135,6 +202,10 @@ func txFlagNames(f mbuf.Flags) []string {
 		}
 	}
 	add(mbuf.TxVLAN, "RTE_MBUF_F_TX_VLAN")
+	if f&mbuf.TxTSO != 0 {
+		// The header checksum comes with the segmentation.
+		add(mbuf.TxIPv4, "RTE_MBUF_F_TX_IP_CKSUM")
+	}
 	add(mbuf.TxTCPChecksum, "RTE_MBUF_F_TX_TCP_CKSUM")
 	add(mbuf.TxUDPChecksum, "RTE_MBUF_F_TX_UDP_CKSUM")
 	if f&(mbuf.TxTCPChecksum|mbuf.TxUDPChecksum) == 0 {

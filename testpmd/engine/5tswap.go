@@ -1,0 +1,61 @@
+package engine
+
+import "vionet/mbuf"
+
+// FiveTupleSwap sends each packet back to where it came from: it swaps source
+// and destination of the MAC, IP and L4 addresses. That leaves every checksum
+// right.
+var FiveTupleSwap = &Engine{Name: "5tswap", Forward: forwardFiveTupleSwap}
+
+func forwardFiveTupleSwap(s *Stream) int {
+	pkts := s.receive()
+	if len(pkts) == 0 {
+		return 0
+	}
+	for _, b := range pkts {
+		swapFiveTuple(b)
+	}
+	s.plainRequests(pkts)
+	s.send(pkts)
+	return len(pkts)
+}
+
+func swapFiveTuple(b *mbuf.Buf) {
+	frame := b.Bytes()
+	h, ok := parse(frame, b.PacketLen())
+	swapMACs(frame)
+	if !ok {
+		return
+	}
+	h.swapIP(frame)
+	if ports := h.ports(frame); ports != nil {
+		src := [2]byte(ports[0:2])
+		copy(ports[0:2], ports[2:4])
+		copy(ports[2:4], src[:])
+	}
+}
+
+// ports gives the four bytes of the TCP or UDP ports, which the first fragment of
+// a packet has too, or nil.
+func (h *headers) ports(frame []byte) []byte {
+	l4 := frame[h.payload():]
+	if h.next != protoTCP && h.next != protoUDP || h.later || min(len(l4), h.l4Size) < 4 {
+		return nil
+	}
+	return l4[:4]
+}
+
+// swapIP swaps the addresses of the IP header.
+func (h *headers) swapIP(frame []byte) {
+	if h.ipv6 {
+		addrs := frame[h.ip()+8 : h.ip()+40]
+		src := [16]byte(addrs[0:16])
+		copy(addrs[0:16], addrs[16:32])
+		copy(addrs[16:32], src[:])
+		return
+	}
+	addrs := frame[h.ip()+12 : h.ip()+20]
+	src := [4]byte(addrs[0:4])
+	copy(addrs[0:4], addrs[4:8])
+	copy(addrs[4:8], src[:])
+}
