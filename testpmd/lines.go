@@ -16,6 +16,8 @@ type lineSource interface {
 	Prompt()
 	// Line waits for the next line. At the end it returns io.EOF.
 	Line() (string, error)
+	// Echo shows a line that Line gave, if nobody saw it being typed.
+	Echo(line string)
 	// Enter waits until people have pressed Enter, at most that long, and reports
 	// whether they have. It is not called while Line waits.
 	Enter(limit time.Duration) bool
@@ -44,13 +46,9 @@ type pipe struct {
 
 func (p *pipe) Prompt() { p.c.printf("%s", Prompt) }
 
-func (p *pipe) Line() (string, error) {
-	line, err := p.next()
-	if err == nil {
-		p.c.printf("%s\n", line)
-	}
-	return line, err
-}
+func (p *pipe) Line() (string, error) { return p.next() }
+
+func (p *pipe) Echo(line string) { p.c.printf("%s\n", line) }
 
 func (p *pipe) read() (string, error) {
 	line, err := p.in.ReadString('\n')

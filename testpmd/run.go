@@ -156,6 +156,9 @@ func (c *Console) ask(ctx context.Context) (string, error) {
 	}()
 	select {
 	case a := <-answered:
+		if a.err == nil {
+			c.lines.Echo(a.line)
+		}
 		return a.line, a.err
 	case <-ctx.Done():
 		return "", ctx.Err()

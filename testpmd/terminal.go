@@ -57,6 +57,9 @@ func columns() int {
 
 func (t *terminal) Prompt() {}
 
+// Echo does nothing: the editor has shown the line.
+func (t *terminal) Echo(string) {}
+
 func (t *terminal) Line() (string, error) {
 	if err := t.set(&t.editing); err != nil {
 		return "", err
