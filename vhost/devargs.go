@@ -20,6 +20,7 @@ import (
 //	mrg_rxbuf=   0: do without mergeable receive buffers, 1
 //	in_order=    0: do without in-order use of buffers, 1
 //	packed_vq=   1: allow packed virtqueues, 0
+//	cq=          1: a control queue, which the front end answers itself, 0
 //	mtu=         the MTU in bytes to tell both sides; without it the back end's
 //	server=      1: listen, and have the back end connect, 0
 func ParseDevargs(name string, args map[string]string) (path string, cfg FrontendConfig, err error) {
@@ -56,6 +57,7 @@ func ParseDevargs(name string, args map[string]string) (path string, cfg Fronten
 		cfg.MTU = number("mtu", 0, virtio.MinMTU, 65535)
 	}
 	cfg.Server = number("server", 0, 0, 1) == 1
+	cfg.ControlQueue = number("cq", 0, 0, 1) == 1
 	mac := take("mac", "")
 	switch {
 	case err != nil:

@@ -49,6 +49,10 @@ type FrontendConfig struct {
 	Timeout   time.Duration    // for each answer of the back end; 0: 5 s
 	Log       *slog.Logger     // nil: silence
 
+	// ControlQueue gives the driver a control queue, which the front end
+	// answers itself.
+	ControlQueue bool
+
 	// Server has the front end listen and the back end connect, for which Dial
 	// waits up to ConnectTimeout; 0: 60 s.
 	Server         bool
@@ -128,6 +132,7 @@ type Frontend struct {
 
 	status     virtio.Status   // as the driver wrote it, or needs a reset
 	accepted   virtio.Features // that the back end took, its own among them; 0 before
+	driver     virtio.Features // what the driver took of the offer
 	featuresOK bool            // it took them
 }
 

@@ -80,7 +80,12 @@ func (f *Frontend) MaxPairs() int { return f.cfg.Queues }
 // QueueSize is the configured size for the queues that there are, 0 for
 // others.
 func (f *Frontend) QueueSize(index int) (int, error) {
-	if index < 0 || index >= len(f.rings) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case index == f.controlIndex():
+		return controlQueueSize, nil
+	case index < 0 || index >= len(f.rings):
 		return 0, nil
 	}
 	return f.cfg.QueueSize, nil
@@ -91,6 +96,9 @@ func (f *Frontend) QueueSize(index int) (int, error) {
 func (f *Frontend) SetupQueue(q port.QueueSetup) (port.Kicker, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if q.Index == f.controlIndex() {
+		return f.setupControl(q)
+	}
 	if err := f.setupQueue(q); err != nil {
 		return nil, f.wrap(fmt.Sprintf("set up queue %d", q.Index), err)
 	}

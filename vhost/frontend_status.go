@@ -30,6 +30,12 @@ func (f *Frontend) features() virtio.Features {
 	if f.peer.protocol.has(protocolConfig) {
 		offer |= f.peer.offered & (virtio.NetMAC | virtio.NetMTU)
 	}
+	if f.cfg.ControlQueue {
+		offer |= controlFeatures
+		if f.cfg.Queues > 1 {
+			offer |= f.peer.offered & virtio.NetMQ
+		}
+	}
 	return offer &^ f.cfg.Mask
 }
 
@@ -51,6 +57,7 @@ func (f *Frontend) setFeatures(accepted virtio.Features) error {
 	if err := f.makeCalls(); err != nil {
 		return err
 	}
+	f.driver = accepted
 	f.accepted = accepted | f.peer.offered&virtio.VhostUserProtocolFeatures
 	if f.cfg.Queues > 1 {
 		// Without it some back ends drop every pair but the first. The control
@@ -79,7 +86,7 @@ func (f *Frontend) sendFeatures() error {
 			return err
 		}
 	}
-	if err := f.peer.channel.tell(message{request: setFeatures, u64: uint64(f.accepted & f.peer.offered)}); err != nil {
+	if err := f.peer.channel.tell(message{request: setFeatures, u64: uint64(f.accepted & f.peer.offered &^ controlFeatures)}); err != nil {
 		return err
 	}
 	if f.cfg.MTU != 0 && (f.accepted & f.peer.offered).Has(virtio.NetMTU) && f.peer.protocol.has(protocolNetMTU) {
@@ -166,7 +173,7 @@ func (f *Frontend) reset() error {
 		err = nil // it is quiet
 	}
 	f.forgetRings()
-	f.status, f.accepted, f.featuresOK = 0, 0, false
+	f.status, f.driver, f.accepted, f.featuresOK = 0, 0, 0, false
 	return err
 }
 

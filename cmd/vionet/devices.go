@@ -146,7 +146,7 @@ func (d *devices) openVirtioUser(ctx context.Context, dev device) error {
 	if err != nil {
 		return err
 	}
-	if err := refuseUnknown(dev, args, "path=, queues=, queue_size=, mac=, mtu=, server=, "+pciArguments); err != nil {
+	if err := refuseUnknown(dev, args, "path=, queues=, queue_size=, mac=, mtu=, cq=, server=, "+pciArguments); err != nil {
 		return err
 	}
 	cfg.Log, opts.MAC = d.log, cfg.MAC
