@@ -164,11 +164,11 @@ func parseTestpmd(args []string) (ealOptions, appOptions, error) {
 // returns an error when start-up failed or forwarding broke down, and nil
 // after every orderly end.
 func runTestpmd(ctx context.Context, running *consoleRef, eal ealOptions, app appOptions, stdin io.Reader, stdout, stderr io.Writer) error {
-	log, err := newLogger(stderr, eal.LogFormat, eal.LogLevels)
+	log, err := newLogs(stderr, eal.LogFormat, eal.LogLevels)
 	if err != nil {
 		return err
 	}
-	s, err := openSession(ctx, eal, app, log)
+	s, err := openSession(ctx, eal, app, log.Logger)
 	if err != nil {
 		return err
 	}
@@ -184,6 +184,7 @@ func runTestpmd(ctx context.Context, running *consoleRef, eal ealOptions, app ap
 	runtime.GOMAXPROCS(runtime.NumCPU() + len(eal.forwardingCores()))
 	console, err := testpmd.New(testpmd.Config{
 		Ports: slices.Clone(s.ports), Pool: s.pool, Attach: s.attach, Detach: s.detach,
+		SetLog: log.setNumbered, LogLevels: log.list,
 		Cores: eal.forwardingCores(), MainCore: eal.MainCore,
 		Out: stdout, Err: stderr, Options: app.Options,
 	})
