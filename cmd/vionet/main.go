@@ -15,9 +15,10 @@ func main() {
 // run is the program; it returns the exit status.
 func run(args []string) int {
 	app := &cli.App{
-		Name:     "vionet",
-		Usage:    "virtio-net devices in user space",
-		Commands: []*cli.Command{testpmdCommand(), devbindCommand(), doctorCommand()},
+		Name:                 "vionet",
+		Usage:                "virtio-net devices in user space",
+		Commands:             []*cli.Command{testpmdCommand(), devbindCommand(), doctorCommand(), completionCommand(), manCommand()},
+		EnableBashCompletion: true,
 		// Errors are printed here, once.
 		ExitErrHandler: func(*cli.Context, error) {},
 	}

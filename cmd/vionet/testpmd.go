@@ -25,6 +25,7 @@ func testpmdCommand() *cli.Command {
 		Description:     testpmdHelp,
 		SkipFlagParsing: true,
 		HideHelp:        true,
+		BashComplete:    completeTestpmd,
 		Action: func(c *cli.Context) error {
 			args := c.Args().Slice()
 			if slices.Contains(args, "-h") || slices.Contains(args, "--help") {
