@@ -83,9 +83,11 @@ func (f *Frontend) QueueSize(index int) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
+	case index < 0:
+		return 0, nil
 	case index == f.controlIndex():
 		return controlQueueSize, nil
-	case index < 0 || index >= len(f.rings):
+	case index >= len(f.rings):
 		return 0, nil
 	}
 	return f.cfg.QueueSize, nil
@@ -96,7 +98,7 @@ func (f *Frontend) QueueSize(index int) (int, error) {
 func (f *Frontend) SetupQueue(q port.QueueSetup) (port.Kicker, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if q.Index == f.controlIndex() {
+	if q.Index >= 0 && q.Index == f.controlIndex() {
 		return f.setupControl(q)
 	}
 	if err := f.setupQueue(q); err != nil {
