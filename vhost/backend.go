@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"vionet/virtio"
@@ -40,9 +41,12 @@ type Backend struct {
 	offer  virtio.Features
 	queues []*Queue
 
-	listener *net.UnixListener // nil: front ends come through connect only
+	listener *net.UnixListener // nil: front ends come through connect, or seek
+	seek     string            // where a front end listens; "": nowhere
 	conns    chan *net.UnixConn
 	kicked   chan struct{}
+	changed  chan struct{} // a signal after each change of running
+	running  atomic.Bool   // a front end has rings running
 	stop     chan struct{}
 	workers  sync.WaitGroup
 
@@ -93,13 +97,14 @@ func newBackend(cfg BackendConfig) (*Backend, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	b := &Backend{
-		cfg:    cfg,
-		offer:  (backendFeatures | cfg.offerConfig()) &^ cfg.Mask,
-		conns:  make(chan *net.UnixConn),
-		kicked: make(chan struct{}, 1),
-		stop:   make(chan struct{}),
-		mac:    cfg.MAC,
-		mtu:    cfg.MTU,
+		cfg:     cfg,
+		offer:   (backendFeatures | cfg.offerConfig()) &^ cfg.Mask,
+		conns:   make(chan *net.UnixConn),
+		kicked:  make(chan struct{}, 1),
+		changed: make(chan struct{}, 1),
+		stop:    make(chan struct{}),
+		mac:     cfg.MAC,
+		mtu:     cfg.MTU,
 	}
 	if cfg.Pairs == 1 {
 		b.offer &^= virtio.NetMQ
@@ -110,8 +115,13 @@ func newBackend(cfg BackendConfig) (*Backend, error) {
 	return b, nil
 }
 
-// run starts the goroutines: one takes connections, one serves them.
+// run starts the goroutines: one takes connections, one serves them; or one
+// makes connections and serves them.
 func (b *Backend) run() {
+	if b.seek != "" {
+		b.workers.Go(func() { b.connectOut(b.seek) })
+		return
+	}
 	b.workers.Go(b.serve)
 	if b.listener != nil {
 		b.workers.Go(b.accept)
@@ -138,6 +148,17 @@ func (b *Backend) Kicked() <-chan struct{} { return b.kicked }
 func (b *Backend) wake() {
 	select {
 	case b.kicked <- struct{}{}:
+	default:
+	}
+}
+
+// noteRunning says whether a front end has rings running.
+func (b *Backend) noteRunning(now bool) {
+	if b.running.Swap(now) == now {
+		return
+	}
+	select {
+	case b.changed <- struct{}{}:
 	default:
 	}
 }
@@ -223,6 +244,7 @@ func (b *Backend) serveOne(c *net.UnixConn) {
 	// The front end takes the end of the connection for the end of all use of
 	// its memory.
 	s.end()
+	b.noteRunning(false)
 	c.Close()
 	b.wake()
 	if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {

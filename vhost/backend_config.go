@@ -37,7 +37,7 @@ func (b *Backend) SetLink(up bool) {
 	}
 	b.linkDown = !up
 	if b.requests != nil {
-		if err := b.requests.sendRaw(uint32(backendConfigChange), flagVersion, nil); err != nil {
+		if err := b.requests.sendRaw(uint32(backendConfigChange), flagVersion, nil); err != nil && !errors.Is(err, unix.EPIPE) { // it is leaving
 			b.cfg.Log.Warn("vhost: the front end could not be told of the link", "cause", err)
 		}
 	}

@@ -7,11 +7,21 @@ import "encoding/binary"
 // sum of the pseudo header, and the rest from start on is added to it. The
 // caller has checked that the field is within the frame.
 func completeChecksum(frame []byte, start, offset uint16) {
-	sum := ^onesSum(frame[start:])
-	if sum == 0 {
+	putChecksum(frame[int(start)+int(offset):], onesSum(frame[start:]))
+}
+
+// putChecksum writes the checksum of what has that sum.
+func putChecksum(field []byte, sum uint16) {
+	if sum = ^sum; sum == 0 {
 		sum = 0xffff // the same number; UDP takes 0 for "no checksum"
 	}
-	binary.BigEndian.PutUint16(frame[int(start)+int(offset):], sum)
+	binary.BigEndian.PutUint16(field, sum)
+}
+
+// fold brings a sum of 16-bit words into one, carries added in.
+func fold(sum uint32) uint16 {
+	sum = sum>>16 + sum&0xffff
+	return uint16(sum>>16 + sum)
 }
 
 // onesSum is the ones' complement sum of b in 16-bit words (RFC 1071).

@@ -37,8 +37,9 @@ type QueueStats struct {
 // its memory away waits for it, so that no burst ever works on memory that is
 // gone.
 type Queue struct {
-	index int
-	log   *slog.Logger
+	index  int
+	log    *slog.Logger
+	kicked chan struct{} // a signal after kicks, and after each start
 
 	mu         sync.Mutex
 	ring       ring.Device // nil: stopped or disabled
@@ -64,7 +65,7 @@ type rxBuffer struct {
 }
 
 func newQueue(index int, log *slog.Logger) *Queue {
-	return &Queue{index: index, log: log, pieces: make([]ring.Piece, maxPieces)}
+	return &Queue{index: index, log: log, kicked: make(chan struct{}, 1), pieces: make([]ring.Piece, maxPieces)}
 }
 
 // start makes the queue work on a ring.
@@ -73,6 +74,14 @@ func (q *Queue) start(r ring.Device, mem *guestMemory, features virtio.Features)
 	defer q.mu.Unlock()
 	q.ring, q.mem, q.features, q.reported = r, mem, features, false
 	q.headerSize = virtio.HeaderSize(features)
+}
+
+// wake signals whoever waits for the driver.
+func (q *Queue) wake() {
+	select {
+	case q.kicked <- struct{}{}:
+	default:
+	}
 }
 
 // stop returns when no burst works on the ring any more.
@@ -202,6 +211,11 @@ func (q *Queue) flush() {
 	if q.ring.Flush() && q.call != nil {
 		q.call.signal()
 	}
+	q.report()
+}
+
+// report logs a broken rule once.
+func (q *Queue) report() {
 	if err := q.ring.Err(); err != nil && !q.reported {
 		q.reported = true
 		q.log.Error("vhost: the queue is stopped until the driver resets it", "queue", q.index, "cause", err)

@@ -47,6 +47,7 @@ func (s *session) serve() error {
 		if err != nil {
 			err = fmt.Errorf("%v: %w", m.request, err)
 		}
+		s.backend.noteRunning(s.anyRunning())
 		wantsAck := m.flags&flagNeedReply != 0 && s.protocol.has(protocolReplyAck)
 		switch {
 		case answer != nil:

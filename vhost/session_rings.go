@@ -55,7 +55,10 @@ func (s *session) setVringFD(m message, fds []int) error {
 	r.kick = nil
 	r.started = true
 	if fd >= 0 {
-		r.kick, err = watchKick(fd, s.backend.wake)
+		r.kick, err = watchKick(fd, func() {
+			r.queue.wake()
+			s.backend.wake()
+		})
 	}
 	return err
 }
@@ -139,6 +142,7 @@ func (s *session) startRing(r *backendRing) error {
 	}
 	r.device = device
 	r.queue.start(device, s.mem, s.features)
+	r.queue.wake()
 	s.backend.wake()
 	return nil
 }

@@ -1,0 +1,154 @@
+package ringport
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	"vionet/mbuf"
+	"vionet/port"
+)
+
+// rxQueue receives from the lanes first, first+step, first+2*step, …
+type rxQueue struct {
+	wire        *wire
+	first, step int
+	turn        int // which of its lanes comes first
+	sleeps      bool
+	bell        *bell
+
+	packets, bytes atomic.Uint64
+}
+
+// lanes is the number of lanes that the queue takes from now.
+func (q *rxQueue) lanes() int {
+	return (int(q.wire.used.Load()) - q.first + q.step - 1) / q.step
+}
+
+func (q *rxQueue) lane(i int) *lane { return q.wire.lanes[q.first+i*q.step] }
+
+func (q *rxQueue) Burst(bufs []*mbuf.Buf) int {
+	n := 0
+	for i, lanes := 0, q.lanes(); i < lanes && n < len(bufs); i++ {
+		if q.turn++; q.turn >= lanes {
+			q.turn = 0
+		}
+		n += q.lane(q.turn).take(bufs[n:])
+	}
+	if n == 0 {
+		return 0
+	}
+	size := 0
+	for _, b := range bufs[:n] {
+		size += b.PacketLen()
+	}
+	q.packets.Add(uint64(n))
+	q.bytes.Add(uint64(size))
+	return n
+}
+
+// Wait hangs the queue's bell over its lanes and looks into them once more: a
+// sender that came before saw no bell, and one that comes later rings it.
+func (q *rxQueue) Wait(ctx context.Context) error {
+	if !q.sleeps {
+		return fmt.Errorf("wait for packets: %w: the port is configured without receive interrupts", port.ErrNotSupported)
+	}
+	q.hang(q.bell)
+	defer q.hang(nil)
+	for i := range q.lanes() {
+		if !q.lane(i).empty() {
+			return nil
+		}
+	}
+	select {
+	case <-q.bell.rung:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// hang puts b, or nothing, over the lanes that the queue takes from, also
+// over those that are still to come.
+func (q *rxQueue) hang(b *bell) {
+	for i := q.first; i < maxQueues; i += q.step {
+		q.wire.bells[i].Store(b)
+	}
+}
+
+// UseCache does nothing: the queue takes no buffers, they come with the
+// packets.
+func (q *rxQueue) UseCache(*mbuf.Cache) {}
+
+// Err is nil: there is no device that could break a rule.
+func (q *rxQueue) Err() error { return nil }
+
+func (q *rxQueue) stats() port.QueueStats {
+	return port.QueueStats{Packets: q.packets.Load(), Bytes: q.bytes.Load()}
+}
+
+func (q *rxQueue) reset() {
+	q.packets.Store(0)
+	q.bytes.Store(0)
+}
+
+// unsupported are the flags that ask a device for something.
+const unsupported = mbuf.TxL4Mask | mbuf.TxVLAN
+
+// txQueue feeds the lane of its number.
+type txQueue struct {
+	wire  *wire
+	index int
+	lane  *lane
+
+	packets, bytes, errors atomic.Uint64
+}
+
+func (q *txQueue) Burst(bufs []*mbuf.Buf) int {
+	l := q.lane
+	start := l.tail.Load()
+	n := min(l.room(start, len(bufs)), len(bufs))
+	tail, size := start, 0
+	for _, b := range bufs[:n] {
+		if b.Flags&unsupported != 0 {
+			b.Free()
+			continue
+		}
+		b.Flags = 0 // what another port found out is not the receiver's
+		size += b.PacketLen()
+		l.slots[tail&l.mask] = b
+		tail++
+	}
+	sent := tail - start
+	if sent > 0 {
+		l.tail.Store(tail) // publishes the burst; the packets are the receiver's now
+		q.packets.Add(uint64(sent))
+		q.bytes.Add(uint64(size))
+		if b := q.wire.bells[q.index].Load(); b != nil {
+			b.ring()
+		}
+	}
+	if failed := n - int(sent); failed > 0 {
+		q.errors.Add(uint64(failed))
+	}
+	return n
+}
+
+// Reclaim does nothing: whoever receives the packets frees them.
+func (q *txQueue) Reclaim() int { return 0 }
+
+// UseCache does nothing: whoever receives the packets frees them.
+func (q *txQueue) UseCache(*mbuf.Cache) {}
+
+// Err is nil: there is no device that could break a rule.
+func (q *txQueue) Err() error { return nil }
+
+func (q *txQueue) stats() port.QueueStats {
+	return port.QueueStats{Packets: q.packets.Load(), Bytes: q.bytes.Load(), Errors: q.errors.Load()}
+}
+
+func (q *txQueue) reset() {
+	q.packets.Store(0)
+	q.bytes.Store(0)
+	q.errors.Store(0)
+}

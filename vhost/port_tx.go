@@ -1,0 +1,108 @@
+package vhost
+
+import (
+	"encoding/binary"
+	"sync/atomic"
+
+	"vionet/mbuf"
+	"vionet/port"
+)
+
+// portTx sends to the guest, over one of its receive queues.
+type portTx struct {
+	dev *Queue
+
+	own      *mbuf.Cache // flushed when another takes its place
+	cache    *mbuf.Cache // the one in use
+	offloads port.TxOffloads
+	tag      [vlanTagLen]byte // scratch of the packet being sent
+
+	packets, bytes, errors atomic.Uint64
+}
+
+func (q *portTx) start(c *port.Config) {
+	q.own = c.Pool.NewCache(0)
+	q.cache, q.offloads = q.own, c.TxOffloads
+}
+
+// release gives the buffers back. A cache of UseCache may be somebody else's by
+// now.
+func (q *portTx) release() {
+	q.cache = q.own
+	q.cache.Flush()
+}
+
+// Burst copies packets to the guest and frees them. A packet that asks for what
+// is not there, or that the guest could never take, is dropped. The guest needs
+// not kick for the buffers that it adds.
+func (q *portTx) Burst(bufs []*mbuf.Buf) int {
+	d := q.dev
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.ring == nil || len(bufs) == 0 {
+		return 0
+	}
+	d.ring.Notify(false)
+	frames, size, dropped := d.stats.Frames, d.stats.Bytes, d.stats.Dropped
+	n, refused := 0, 0
+	for _, b := range bufs {
+		header, ok := q.request(b)
+		if !ok {
+			refused++
+		} else if !d.deliver(header, q.gather(b)) {
+			break
+		}
+		n++
+	}
+	d.flush()
+	q.cache.Put(bufs[:n])
+	q.packets.Add(d.stats.Frames - frames)
+	q.bytes.Add(d.stats.Bytes - size)
+	if lost := uint64(refused) + d.stats.Dropped - dropped; lost > 0 {
+		q.errors.Add(lost)
+	}
+	return n
+}
+
+// gather lists what the guest gets of b behind the header, and gives its length
+// in bytes. The VLAN tag goes between the pieces: the packet stays as it is.
+func (q *portTx) gather(b *mbuf.Buf) int {
+	d, size := q.dev, b.PacketLen()
+	d.src = append(d.src[:0], d.header[:d.headerSize])
+	data := b.Bytes()
+	if b.Flags&mbuf.TxVLAN != 0 {
+		binary.BigEndian.PutUint16(q.tag[:], etherTypeVLAN)
+		binary.BigEndian.PutUint16(q.tag[2:], b.VLAN)
+		d.src = append(d.src, data[:etherAddrsLen], q.tag[:])
+		data = data[etherAddrsLen:]
+		size += vlanTagLen
+	}
+	d.src = append(d.src, data)
+	for seg := b.Next(); seg != nil; seg = seg.Next() {
+		d.src = append(d.src, seg.Bytes())
+	}
+	return size
+}
+
+// Reclaim has nothing to do: packets are copied.
+func (q *portTx) Reclaim() int { return 0 }
+
+// UseCache makes the queue free packets into c.
+func (q *portTx) UseCache(c *mbuf.Cache) {
+	q.own.Flush()
+	q.cache = c
+}
+
+// Err is nil, or the rule that the guest broke; it is nil again when the guest
+// has started the queue anew.
+func (q *portTx) Err() error { return q.dev.Err() }
+
+func (q *portTx) stats() port.QueueStats {
+	return port.QueueStats{Packets: q.packets.Load(), Bytes: q.bytes.Load(), Errors: q.errors.Load()}
+}
+
+func (q *portTx) reset() {
+	for _, c := range []*atomic.Uint64{&q.packets, &q.bytes, &q.errors} {
+		c.Store(0)
+	}
+}
