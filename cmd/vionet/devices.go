@@ -12,7 +12,7 @@ import (
 	"vionet/mbuf"
 	"vionet/pci"
 	"vionet/port"
-	"vionet/port/pcapport"
+	"vionet/port/ringport"
 	"vionet/vhost"
 )
 
@@ -23,6 +23,7 @@ type devices struct {
 	ports  []port.Port
 	virtio []*driver.Device // those of ports that are driven by package driver
 	loops  []*vhost.Loopback
+	fabric ringport.Fabric // of the net_ring ports
 	node   mbuf.NodeChoice // of the first PCI function
 }
 
@@ -117,73 +118,6 @@ func (d *devices) openPCI(dev device) error {
 		d.node = mbuf.OnNode(f.NUMANode)
 	}
 	return d.drive(t, opts)
-}
-
-func (d *devices) openVdev(ctx context.Context, dev device) error {
-	switch {
-	case strings.HasPrefix(dev.Name, "net_null"):
-		p, err := openNull(dev)
-		if err != nil {
-			return err
-		}
-		d.ports = append(d.ports, p)
-		return nil
-	case strings.HasPrefix(dev.Name, "net_pcap"):
-		return d.openPcap(dev)
-	case strings.HasPrefix(dev.Name, "net_virtio_user"), strings.HasPrefix(dev.Name, "virtio_user"):
-		return d.openVirtioUser(ctx, dev)
-	default:
-		return fmt.Errorf("vdev %s invalid - there are net_virtio_user, net_null and net_pcap", dev.Name)
-	}
-}
-
-func (d *devices) openVirtioUser(ctx context.Context, dev device) error {
-	opts, args, err := d.driverOptions(dev)
-	if err != nil {
-		return err
-	}
-	path, cfg, err := vhost.ParseDevargs(dev.Name, args)
-	if err != nil {
-		return err
-	}
-	if err := refuseUnknown(dev, args, "path=, queues=, queue_size=, mac=, mtu=, cq=, server=, "+pciArguments); err != nil {
-		return err
-	}
-	cfg.Log, opts.MAC = d.log, cfg.MAC
-	t, err := vhost.DialContext(ctx, path, cfg)
-	if err != nil {
-		return err
-	}
-	return d.drive(t, opts)
-}
-
-// openPcap makes a port of capture files: net_pcap0,rx_pcap=IN,tx_pcap=OUT.
-// Several files of a kind are several queues.
-func (d *devices) openPcap(dev device) error {
-	cfg := pcapport.Config{Name: dev.Name, Devargs: dev.Args}
-	for _, item := range strings.FieldsFunc(dev.Args, func(r rune) bool { return r == ',' }) {
-		key, value, _ := strings.Cut(item, "=")
-		switch key {
-		case "rx_pcap":
-			cfg.RxFiles = append(cfg.RxFiles, value)
-		case "tx_pcap":
-			cfg.TxFiles = append(cfg.TxFiles, value)
-		case "infinite_rx":
-			on, err := parseBit(dev.Name+" "+key, value)
-			if err != nil {
-				return err
-			}
-			cfg.Loop = on
-		default:
-			return fmt.Errorf("%s %s invalid - arguments are rx_pcap=, tx_pcap= and infinite_rx=", dev.Name, item)
-		}
-	}
-	p, err := pcapport.New(cfg)
-	if err != nil {
-		return err
-	}
-	d.ports = append(d.ports, p)
-	return nil
 }
 
 // openEmbedded starts the device that returns every frame.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 
 	"vionet/driver"
 	"vionet/mbuf"
@@ -153,29 +152,6 @@ func ringMemory(d *devices, pairs int) (int, error) {
 func defaultMbufs(lcores, ports int) int {
 	const rxRing, txRing, burst = 2048, 2048, 512
 	return (rxRing + txRing + burst + lcores*mbuf.DefaultCacheSize) * max(ports, 1)
-}
-
-// openNull makes a null port: net_null0,size=64,copy=0,no-rx=0.
-func openNull(d device) (port.Port, error) {
-	cfg := port.NullConfig{Name: d.Name, Devargs: d.Args}
-	for _, arg := range strings.FieldsFunc(d.Args, func(r rune) bool { return r == ',' }) {
-		key, value, _ := strings.Cut(arg, "=")
-		var err error
-		switch key {
-		case "size":
-			cfg.Size, err = parseInt(d.Name+" size", value, 1, maxMbufSize)
-		case "copy":
-			cfg.Copy, err = parseBit(d.Name+" copy", value)
-		case "no-rx":
-			cfg.NoRx, err = parseBit(d.Name+" no-rx", value)
-		default:
-			err = fmt.Errorf("%s %s invalid - arguments are size=, copy= and no-rx=", d.Name, arg)
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	return port.NewNull(cfg)
 }
 
 // parseBit reads an argument that is 0 or 1.

@@ -98,7 +98,13 @@ Machine and devices:
   -a, --allow BDF[,ARGS]  use this PCI device (may be repeated)
   -b, --block BDF       do not use this PCI device (may be repeated)
   --no-pci              use no PCI device
-  --vdev NAME[,ARGS]    make a virtual device (may be repeated)
+  --vdev NAME[,ARGS]    make a virtual device (may be repeated); names begin with
+                        net_virtio_user  front end of vhost-user: path=SOCKET
+                        net_vhost        back end of vhost-user: iface=SOCKET
+                        net_tap          interface of the kernel: iface=NAME
+                        net_ring         cable to another port: peer=NAME
+                        net_pcap         capture files: rx_pcap=, tx_pcap=
+                        net_null         takes all, gives frames of size=
   -m MB                 memory for buffers and rings
   --no-huge             plain pages
   --iova-mode va|pa     kind of device addresses
