@@ -138,7 +138,7 @@ type statsJSON struct {
 
 func (c *Console) xstatsJSON(p *portState) map[string]uint64 {
 	v := map[string]uint64{"port_id": uint64(p.id)}
-	for _, x := range c.xstats(p) {
+	for _, x := range c.seenXstats(p) {
 		v[x.name] = x.value
 	}
 	return v

@@ -34,6 +34,7 @@ type Options struct {
 	TxFirst     int           // bursts to send before a non-interactive run forwards
 	StatsPeriod time.Duration // between two prints of port statistics; 0: none
 	CmdlineFile string        // commands to run before the first prompt
+	Xstats      []string      // extended statistics that "show port stats" shows as well
 	HistoryFile string        // where lines that were typed are kept; "": nowhere
 
 	Mode          string // name of the forwarding mode

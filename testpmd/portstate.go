@@ -43,6 +43,14 @@ type showing struct {
 	stats port.Stats
 }
 
+// rate is how fast a counter grew since then, in counts a second.
+func (s showing) rate(count, before uint64, now time.Time) uint64 {
+	if s.at.IsZero() || count < before {
+		return 0
+	}
+	return uint64(float64(count-before) / now.Sub(s.at).Seconds())
+}
+
 func newPortState(id int, p port.Port, opts Options) *portState {
 	s := &portState{Port: p, id: id, rxOffloads: opts.RxOffloads, txOffloads: opts.TxOffloads}
 	if opts.MaxPktLen > 0 {

@@ -74,6 +74,7 @@ func (c *Console) startUp() bool {
 		if err := p.SetPromiscuous(true); err != nil {
 			c.errorf("Error during enabling promiscuous mode for port %d: %s - ignore\n", p.id, errText(err))
 		}
+		c.checkXstats(p)
 	}
 	return true
 }

@@ -148,24 +148,20 @@ const statsText = `
   Throughput (since last show)
   Rx-pps: %12d          Rx-bps: %12d
   Tx-pps: %12d          Tx-bps: %12d
-  ############################################################################
+%s  ############################################################################
 `
 
 func (c *Console) showStats(p *portState) {
+	last := p.shown
 	s := p.takeStats()
 	c.printf(statsText, p.id, s.RxPackets, s.RxMissed, s.RxBytes, s.RxErrors, s.RxNoBuf, s.TxPackets, s.TxErrors, s.TxBytes,
-		s.RxPPS, s.RxBPS, s.TxPPS, s.TxBPS)
+		s.RxPPS, s.RxBPS, s.TxPPS, s.TxBPS, c.xstatsTable(p.shown, last))
 }
 
 // takeStats reads the counters, and the rates since it did so last.
 func (p *portState) takeStats() statsJSON {
 	now, s := time.Now(), p.Stats()
-	rate := func(count, before uint64) uint64 {
-		if p.shown.at.IsZero() || count < before {
-			return 0
-		}
-		return uint64(float64(count-before) / now.Sub(p.shown.at).Seconds())
-	}
+	rate := func(count, before uint64) uint64 { return p.shown.rate(count, before, now) }
 	last := p.shown.stats
 	v := statsJSON{
 		PortID:    p.id,

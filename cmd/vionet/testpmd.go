@@ -119,6 +119,7 @@ Console:
   --cmdline-file FILE   run the commands in FILE first
   --tx-first            send a burst before forwarding (not with -i)
   --stats-period N      print port statistics every N seconds (not with -i)
+  --display-xstats LIST   extended statistics to show with port statistics
   --disable-device-start  leave the ports stopped
   --disable-link-check  say nothing of links when ports start and stop
 

@@ -51,6 +51,7 @@ func parseApp(args []string, cores int) (appOptions, error) {
 		stringFlag("--cmdline-file", &opts.CmdlineFile),
 		{names: []string{"--forward-mode"}, value: true, set: opts.setMode},
 		choiceFlag("--port-topology", &topology, "paired", "chained", "loop"),
+		{names: []string{"--display-xstats"}, value: true, set: opts.setXstats},
 		intFlag("--stats-period", 0, maxStatPeriod, &period),
 		intFlag("--rxq", 1, maxQueues, &opts.RxQueues),
 		intFlag("--txq", 1, maxQueues, &opts.TxQueues),
@@ -106,6 +107,14 @@ func (o *appOptions) setMasks(masks []string) error {
 			return fmt.Errorf("mask-event %s invalid - must be: %s", m, strings.Join(portEvents, ", "))
 		}
 		o.MuteLink = o.MuteLink || m == "intr_lsc" || m == "all"
+	}
+	return nil
+}
+
+func (o *appOptions) setXstats(list string) error {
+	o.Xstats = strings.FieldsFunc(list, func(r rune) bool { return r == ',' })
+	if len(o.Xstats) == 0 {
+		return fmt.Errorf("display-xstats %q invalid - must be names from show port xstats, with commas between", list)
 	}
 	return nil
 }
