@@ -88,24 +88,25 @@ func (p *null) Info() Info {
 	return info
 }
 
+var nullLimits = Limits{
+	RxQueues: nullMaxQueues, TxQueues: nullMaxQueues, OffloadHint: "a null port has none",
+	MinMTU: nullMinMTU, MaxMTU: nullMaxMTU,
+}
+
 func (p *null) Configure(c Config) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	c.RxQueues, c.TxQueues = max(c.RxQueues, 1), max(c.TxQueues, 1)
 	switch {
 	case p.closed:
 		return ErrClosed
 	case p.started:
 		return fmt.Errorf("port: %s: %w: stop the port before configuring it", p.cfg.Name, ErrState)
-	case c.RxQueues > nullMaxQueues || c.TxQueues > nullMaxQueues:
-		return fmt.Errorf("port: %s: %d receive and %d transmit queues: %w: at most %d", p.cfg.Name, c.RxQueues, c.TxQueues, ErrInvalid, nullMaxQueues)
-	case c.RxOffloads != 0 || c.TxOffloads != 0:
-		return fmt.Errorf("port: %s: offloads: %w: a null port has none", p.cfg.Name, ErrNotSupported)
-	case c.MTU != 0 && (c.MTU < nullMinMTU || c.MTU > nullMaxMTU):
-		return fmt.Errorf("port: %s: MTU %d: %w: must be between %d and %d", p.cfg.Name, c.MTU, ErrInvalid, nullMinMTU, nullMaxMTU)
-	case c.Pool == nil:
-		return fmt.Errorf("port: %s: %w: a pool for the received packets is missing", p.cfg.Name, ErrInvalid)
-	case p.cfg.Size > c.Pool.BufSize()-mbuf.Headroom:
+	}
+	c, err := nullLimits.Fit(c)
+	if err != nil {
+		return fmt.Errorf("port: %s: %w", p.cfg.Name, err)
+	}
+	if p.cfg.Size > c.Pool.BufSize()-mbuf.Headroom {
 		return fmt.Errorf("port: %s: frames of %d bytes: %w: buffers hold %d", p.cfg.Name, p.cfg.Size, ErrInvalid, c.Pool.BufSize()-mbuf.Headroom)
 	}
 	p.conf = c

@@ -119,23 +119,26 @@ func (p *pcap) Info() port.Info {
 	return info
 }
 
+func (p *pcap) limits() port.Limits {
+	return port.Limits{
+		RxQueues: len(p.rx), TxQueues: len(p.tx), QueueHint: ", one for each rx_pcap= and tx_pcap=",
+		RxOffloads: port.RxScatter, TxOffloads: port.TxMultiSegs, OffloadHint: "a file has none",
+		MinMTU: minMTU, MaxMTU: maxMTU,
+	}
+}
+
 func (p *pcap) Configure(c port.Config) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	c.RxQueues, c.TxQueues = max(c.RxQueues, 1), max(c.TxQueues, 1)
 	switch {
 	case p.closed:
 		return port.ErrClosed
 	case p.started:
 		return p.failed(fmt.Errorf("%w: stop the port before configuring it", port.ErrState))
-	case c.RxQueues > len(p.rx) || c.TxQueues > len(p.tx):
-		return p.failed(fmt.Errorf("%d receive and %d transmit queues: %w: at most %d and %d, one for each rx_pcap= and tx_pcap=", c.RxQueues, c.TxQueues, port.ErrInvalid, len(p.rx), len(p.tx)))
-	case c.RxOffloads&^port.RxScatter != 0 || c.TxOffloads&^port.TxMultiSegs != 0:
-		return p.failed(fmt.Errorf("offloads: %w: a file has none", port.ErrNotSupported))
-	case c.MTU != 0 && (c.MTU < minMTU || c.MTU > maxMTU):
-		return p.failed(fmt.Errorf("MTU %d: %w: must be between %d and %d", c.MTU, port.ErrInvalid, minMTU, maxMTU))
-	case c.Pool == nil:
-		return p.failed(fmt.Errorf("%w: a pool for the received packets is missing", port.ErrInvalid))
+	}
+	c, err := p.limits().Fit(c)
+	if err != nil {
+		return p.failed(err)
 	}
 	p.conf = c
 	return nil

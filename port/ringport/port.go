@@ -127,30 +127,26 @@ func (p *ringPort) Info() port.Info {
 	return info
 }
 
+var limits = port.Limits{
+	RxQueues: maxQueues, TxQueues: maxQueues,
+	RxOffloads: port.RxScatter, TxOffloads: port.TxMultiSegs, OffloadHint: "a ring has none",
+	MinMTU: minMTU, MaxMTU: maxMTU,
+}
+
 // Configure takes any number of descriptors: a ring has the size that it was
 // made with.
 func (p *ringPort) Configure(c port.Config) error {
 	p.cable.mu.Lock()
 	defer p.cable.mu.Unlock()
-	c.RxQueues, c.TxQueues = max(c.RxQueues, 1), max(c.TxQueues, 1)
-	if c.WhereAvailable {
-		c.RxQueues, c.TxQueues = min(c.RxQueues, maxQueues), min(c.TxQueues, maxQueues)
-		c.RxOffloads &= port.RxScatter
-		c.TxOffloads &= port.TxMultiSegs
-	}
 	switch {
 	case p.closed:
 		return port.ErrClosed
 	case p.started:
 		return p.failed(fmt.Errorf("%w: stop the port before configuring it", port.ErrState))
-	case c.RxQueues > maxQueues || c.TxQueues > maxQueues:
-		return p.failed(fmt.Errorf("%d receive and %d transmit queues: %w: at most %d", c.RxQueues, c.TxQueues, port.ErrInvalid, maxQueues))
-	case c.RxOffloads&^port.RxScatter != 0 || c.TxOffloads&^port.TxMultiSegs != 0:
-		return p.failed(fmt.Errorf("offloads: %w: a ring has none", port.ErrNotSupported))
-	case c.MTU != 0 && (c.MTU < minMTU || c.MTU > maxMTU):
-		return p.failed(fmt.Errorf("MTU %d: %w: must be between %d and %d", c.MTU, port.ErrInvalid, minMTU, maxMTU))
-	case c.Pool == nil:
-		return p.failed(fmt.Errorf("%w: a pool for the received packets is missing", port.ErrInvalid))
+	}
+	c, err := limits.Fit(c)
+	if err != nil {
+		return p.failed(err)
 	}
 	p.conf = c
 	return nil
