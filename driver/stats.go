@@ -7,7 +7,7 @@ import "vionet/port"
 func (d *Device) Stats() port.Stats {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return totals(subStats(addStats(d.past, d.queueStats()), d.base))
+	return subStats(addStats(d.past, d.queueStats()), d.base).Totals()
 }
 
 // ResetStats makes the counters start from 0. The queues go on counting: the
@@ -25,22 +25,6 @@ func (d *Device) queueStats() (s port.Stats) {
 	}
 	for _, q := range d.tx {
 		s.Tx = append(s.Tx, q.stats())
-	}
-	return s
-}
-
-// totals fills in the sums over the queues.
-func totals(s port.Stats) port.Stats {
-	for _, q := range s.Rx {
-		s.RxPackets += q.Packets
-		s.RxBytes += q.Bytes
-		s.RxErrors += q.Errors
-		s.RxNoBuf += q.NoBuf
-	}
-	for _, q := range s.Tx {
-		s.TxPackets += q.Packets
-		s.TxBytes += q.Bytes
-		s.TxErrors += q.Errors
 	}
 	return s
 }

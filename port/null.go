@@ -190,16 +190,11 @@ func (p *null) Stats() Stats {
 	s := Stats{Rx: make([]QueueStats, len(p.rx)), Tx: make([]QueueStats, len(p.tx))}
 	for i, q := range p.rx {
 		s.Rx[i] = QueueStats{Packets: q.packets.Load(), Bytes: q.bytes.Load(), NoBuf: q.noBuf.Load()}
-		s.RxPackets += s.Rx[i].Packets
-		s.RxBytes += s.Rx[i].Bytes
-		s.RxNoBuf += s.Rx[i].NoBuf
 	}
 	for i, q := range p.tx {
 		s.Tx[i] = QueueStats{Packets: q.packets.Load(), Bytes: q.bytes.Load()}
-		s.TxPackets += s.Tx[i].Packets
-		s.TxBytes += s.Tx[i].Bytes
 	}
-	return s
+	return s.Totals()
 }
 
 func (p *null) ResetStats() {

@@ -138,6 +138,23 @@ type QueueStats struct {
 	Packets, Bytes, Errors, NoBuf uint64
 }
 
+// Totals gives s with the sums over its queues filled in. RxMissed is the
+// port's own affair: queues do not tell it apart.
+func (s Stats) Totals() Stats {
+	for _, q := range s.Rx {
+		s.RxPackets += q.Packets
+		s.RxBytes += q.Bytes
+		s.RxErrors += q.Errors
+		s.RxNoBuf += q.NoBuf
+	}
+	for _, q := range s.Tx {
+		s.TxPackets += q.Packets
+		s.TxBytes += q.Bytes
+		s.TxErrors += q.Errors
+	}
+	return s
+}
+
 // Link is the state of a port's link.
 type Link struct {
 	Up         bool

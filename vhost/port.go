@@ -258,21 +258,12 @@ func (p *vhostPort) Stats() port.Stats {
 	defer p.mu.Unlock()
 	s := port.Stats{Rx: make([]port.QueueStats, p.conf.RxQueues), Tx: make([]port.QueueStats, p.conf.TxQueues)}
 	for i := range s.Rx {
-		q := p.rx[i].stats()
-		s.Rx[i] = q
-		s.RxPackets += q.Packets
-		s.RxBytes += q.Bytes
-		s.RxErrors += q.Errors
-		s.RxNoBuf += q.NoBuf
+		s.Rx[i] = p.rx[i].stats()
 	}
 	for i := range s.Tx {
-		q := p.tx[i].stats()
-		s.Tx[i] = q
-		s.TxPackets += q.Packets
-		s.TxBytes += q.Bytes
-		s.TxErrors += q.Errors
+		s.Tx[i] = p.tx[i].stats()
 	}
-	return s
+	return s.Totals()
 }
 
 // ResetStats makes the counters start from 0.

@@ -223,17 +223,11 @@ func (p *pcap) Stats() port.Stats {
 	s := port.Stats{Rx: make([]port.QueueStats, p.conf.RxQueues), Tx: make([]port.QueueStats, p.conf.TxQueues)}
 	for i := range s.Rx {
 		s.Rx[i] = p.rx[i].stats()
-		s.RxPackets += s.Rx[i].Packets
-		s.RxBytes += s.Rx[i].Bytes
-		s.RxNoBuf += s.Rx[i].NoBuf
 	}
 	for i := range s.Tx {
 		s.Tx[i] = p.tx[i].stats()
-		s.TxPackets += s.Tx[i].Packets
-		s.TxBytes += s.Tx[i].Bytes
-		s.TxErrors += s.Tx[i].Errors
 	}
-	return s
+	return s.Totals()
 }
 
 func (p *pcap) ResetStats() {

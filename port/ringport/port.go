@@ -225,16 +225,11 @@ func (p *ringPort) Stats() port.Stats {
 	s := port.Stats{Rx: make([]port.QueueStats, len(rx)), Tx: make([]port.QueueStats, len(tx))}
 	for i, q := range rx {
 		s.Rx[i] = q.stats()
-		s.RxPackets += s.Rx[i].Packets
-		s.RxBytes += s.Rx[i].Bytes
 	}
 	for i, q := range tx {
 		s.Tx[i] = q.stats()
-		s.TxPackets += s.Tx[i].Packets
-		s.TxBytes += s.Tx[i].Bytes
-		s.TxErrors += s.Tx[i].Errors
 	}
-	return s
+	return s.Totals()
 }
 
 func (p *ringPort) ResetStats() {

@@ -286,17 +286,12 @@ func (p *tapPort) Stats() port.Stats {
 	s := port.Stats{Rx: make([]port.QueueStats, len(p.rx)), Tx: make([]port.QueueStats, len(p.tx))}
 	for i, q := range p.rx {
 		s.Rx[i] = q.stats()
-		s.RxPackets += s.Rx[i].Packets
-		s.RxBytes += s.Rx[i].Bytes
-		s.RxNoBuf += s.Rx[i].NoBuf
-		s.RxMissed += s.Rx[i].Errors
 	}
 	for i, q := range p.tx {
 		s.Tx[i] = q.stats()
-		s.TxPackets += s.Tx[i].Packets
-		s.TxBytes += s.Tx[i].Bytes
-		s.TxErrors += s.Tx[i].Errors
 	}
+	s = s.Totals()
+	s.RxMissed, s.RxErrors = s.RxErrors, 0 // a frame with no buffer left is all that goes wrong
 	return s
 }
 
