@@ -34,6 +34,8 @@ type RxQueue struct {
 
 	completed [burstSize]ring.Completion
 	fresh     [burstSize]*mbuf.Buf
+	arrived   [burstSize]*mbuf.Buf // what receiveMerged peeked at
+	counts    [burstSize]uint16
 	places    [burstSize]ring.Segment
 	heads     [burstSize]uint16
 	packets   atomic.Uint64

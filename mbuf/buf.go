@@ -139,6 +139,10 @@ func (b *Buf) Head(n int) []byte {
 	return b.mem[int(b.off)-n : b.off]
 }
 
+// Raw gives the whole buffer, headroom included, whatever of it is data. It stays
+// valid until the Buf is given away.
+func (b *Buf) Raw() []byte { return b.mem }
+
 // Reset makes b an empty packet of one segment with the usual headroom and
 // no flags. A chain behind it must have been freed or handed on before.
 func (b *Buf) Reset() {
