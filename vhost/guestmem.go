@@ -12,6 +12,7 @@ import (
 // slice of it after unmap.
 type guestMemory struct {
 	regions []guestRegion
+	lost    func(cause any) bool // see session.lostMemory; nil: nobody asks
 }
 
 type guestRegion struct {

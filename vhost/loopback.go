@@ -182,8 +182,7 @@ type loopPair struct {
 func (p *loopPair) bounce() (moved bool) {
 	p.rx.mu.Lock()
 	defer p.rx.mu.Unlock()
-	p.tx.mu.Lock()
-	defer p.tx.mu.Unlock()
+	defer p.tx.leave(p.tx.enter())
 	if p.tx.ring == nil || p.tx.ring.Pending() == 0 {
 		return false
 	}

@@ -21,6 +21,7 @@ type portRx struct {
 	offloads port.RxOffloads
 	fresh    []*mbuf.Buf     // scratch: a burst's buffers
 	more     []*mbuf.Buf     // scratch: further buffers of a frame
+	filling  []*mbuf.Buf     // those of fresh that frames are being copied to
 	stopped  <-chan struct{} // nil: no Wait was asked for
 
 	packets, bytes, errors, noBuf atomic.Uint64
@@ -41,14 +42,14 @@ func (q *portRx) start(c *port.Config, stopped <-chan struct{}) {
 // now.
 func (q *portRx) release() {
 	q.cache = q.own
+	q.putBack()
 	q.cache.Flush()
 }
 
 // Burst receives packets. A guest whose frames are polled for needs not kick.
-func (q *portRx) Burst(bufs []*mbuf.Buf) int {
+func (q *portRx) Burst(bufs []*mbuf.Buf) (n int) {
 	d := q.dev
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	defer d.leave(d.enter())
 	if d.ring == nil {
 		return 0
 	}
@@ -57,7 +58,7 @@ func (q *portRx) Burst(bufs []*mbuf.Buf) int {
 		return 0
 	}
 	d.ring.Notify(false)
-	n, size := 0, 0
+	size := 0
 	for n < len(bufs) {
 		frames := d.take(len(bufs) - n)
 		if len(frames) == 0 {
@@ -84,15 +85,17 @@ func (q *portRx) Burst(bufs []*mbuf.Buf) int {
 // receive copies frames into packets, until buffers are short. It returns how
 // many it has copied, and how many packets came of them with how many bytes.
 func (q *portRx) receive(bufs []*mbuf.Buf, frames []takenFrame) (copied, n, size int) {
-	fresh := q.fresh[:q.cache.Get(q.fresh[:len(frames)])]
-	for i, b := range fresh {
-		f := &frames[i]
-		if !q.copyFrame(b, f) {
-			q.cache.Put(fresh[i:])
-			return i, n, size
-		}
+	q.putBack()
+	q.filling = q.fresh[:q.cache.Get(q.fresh[:len(frames)])]
+	for copied < len(q.filling) && q.copyFrame(q.filling[copied], &frames[copied]) {
+		copied++
+	}
+	packets := q.filling[:copied]
+	q.filling = q.filling[copied:]
+	q.putBack()
+	for i, b := range packets {
 		b.Port = q.id
-		if !q.accept(b, f.header) {
+		if !q.accept(b, frames[i].header) {
 			q.drop(b)
 			continue
 		}
@@ -100,7 +103,14 @@ func (q *portRx) receive(bufs []*mbuf.Buf, frames []takenFrame) (copied, n, size
 		size += b.PacketLen()
 		n++
 	}
-	return len(fresh), n, size
+	return copied, n, size
+}
+
+// putBack frees buffers that were to be filled: those that were not, and after
+// a fault in the guest's memory those of the whole burst.
+func (q *portRx) putBack() {
+	q.cache.Put(q.filling)
+	q.filling = nil
 }
 
 // copyFrame copies a frame into b and as many buffers more as it takes. It is
@@ -116,13 +126,16 @@ func (q *portRx) copyFrame(b *mbuf.Buf, f *takenFrame) bool {
 		q.cache.Put(more[:got])
 		return false
 	}
+	b.Renew(q.room)
 	rest, last := f.size, b
-	src = fillFrom(b.Renew(q.room), src)
 	for _, seg := range more {
 		rest -= q.room
-		src = fillFrom(seg.Renew(min(rest, q.room)), src)
+		seg.Renew(min(rest, q.room))
 		b.Link(last, seg)
 		last = seg
+	}
+	for seg := b; seg != nil; seg = seg.Next() {
+		src = fillFrom(seg.Bytes(), src)
 	}
 	return true
 }

@@ -38,8 +38,7 @@ func (q *portTx) release() {
 // not kick for the buffers that it adds.
 func (q *portTx) Burst(bufs []*mbuf.Buf) int {
 	d := q.dev
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	defer d.leave(d.enter())
 	if d.ring == nil || len(bufs) == 0 {
 		return 0
 	}

@@ -136,8 +136,7 @@ func (q *Queue) count(size int) {
 // SetNotify says whether the driver shall kick when it makes new buffers
 // available. Frames that came before it was switched on come without a kick.
 func (q *Queue) SetNotify(on bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
+	defer q.leave(q.enter())
 	if q.ring != nil {
 		q.ring.Notify(on)
 	}
@@ -146,8 +145,7 @@ func (q *Queue) SetNotify(on bool) {
 // Pending is the number of buffers that the driver has made available: of a
 // packed virtqueue 1 or 0, for some or none.
 func (q *Queue) Pending() int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
+	defer q.leave(q.enter())
 	if q.ring == nil {
 		return 0
 	}

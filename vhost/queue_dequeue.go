@@ -17,13 +17,11 @@ type takenFrame struct {
 // Dequeue takes up to len(frames) frames that the driver has sent, from a
 // transmit queue. Each is copied to the Data of its Frame, up to its capacity;
 // a longer one is dropped. It returns how many there are, and never waits.
-func (q *Queue) Dequeue(frames []Frame) int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
+func (q *Queue) Dequeue(frames []Frame) (n int) {
+	defer q.leave(q.enter())
 	if q.ring == nil {
 		return 0
 	}
-	n := 0
 	for n < len(frames) {
 		taken := q.take(len(frames) - n)
 		if len(taken) == 0 {

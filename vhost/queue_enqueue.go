@@ -20,8 +20,7 @@ type copyJob struct{ dst, src []byte }
 // many were taken: fewer when the driver has no buffers left. A frame that
 // could never fit is taken and dropped.
 func (q *Queue) Enqueue(frames []Frame) int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
+	defer q.leave(q.enter())
 	if q.ring == nil {
 		return 0
 	}

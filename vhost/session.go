@@ -3,6 +3,8 @@ package vhost
 import (
 	"errors"
 	"fmt"
+	"runtime/debug"
+	"sync/atomic"
 
 	"vionet/virtio"
 )
@@ -22,6 +24,8 @@ type session struct {
 	mem      *guestMemory
 	rings    []backendRing
 	inflight *inflightMemory // nil: none
+
+	cause atomic.Pointer[error] // why it was cut; nil: it was not
 }
 
 func newSession(b *Backend, c *conn) *session {
@@ -36,14 +40,15 @@ func newSession(b *Backend, c *conn) *session {
 func (s *session) serve() error {
 	for {
 		m, fds, err := s.conn.receive()
+		if cut := s.cause.Load(); cut != nil {
+			closeFDs(fds)
+			return *cut
+		}
 		if err != nil {
 			return err
 		}
-		answer, err := s.handle(m, fds)
+		answer, err := s.obey(m, fds)
 		closeFDs(fds)
-		if err == nil {
-			err = s.startReady()
-		}
 		if err != nil {
 			err = fmt.Errorf("%v: %w", m.request, err)
 		}
@@ -60,6 +65,15 @@ func (s *session) serve() error {
 			return err
 		}
 	}
+}
+
+// obey does what m asks, and starts the rings that were waiting for it.
+func (s *session) obey(m message, fds []int) (a *answer, err error) {
+	defer s.guard(debug.SetPanicOnFault(true), &err)
+	if a, err = s.handle(m, fds); err == nil {
+		err = s.startReady()
+	}
+	return a, err
 }
 
 func (s *session) reply(r request, a answer) error {

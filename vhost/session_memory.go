@@ -23,6 +23,6 @@ func (s *session) handleMemory(m message, fds []int) (err error) {
 		s.rings[i].pause()
 	}
 	s.mem.unmapUnless(mem)
-	s.mem = mem
+	s.mem, mem.lost = mem, s.lostMemory
 	return nil
 }
