@@ -400,3 +400,57 @@ func TestB28AnyMessages(t *testing.T) {
 	})
 	eventually(t, "descriptors closed", func() bool { return countFDs(t) == fds })
 }
+
+// A descriptor's mode is shared with the front end, which can make reading it
+// block. That must not hold up the end of its connection.
+func TestKickDescriptorThatBlocks(t *testing.T) {
+	b := newTestBackend(t, BackendConfig{})
+	kick, err := newEventfd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer kick.close()
+	fd := int(kick.fd.Load())
+	g := newRawGuest(t, rawPeer(t, b), plain&^virtio.NetMAC)
+	g.tell(message{request: setVringKick}, fd)
+	if !alive(g.conn) {
+		t.Fatal("an eventfd was refused")
+	}
+	if err := unix.SetNonblock(fd, false); err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		kick.signal()
+		eventually(t, "the kick", func() bool {
+			select {
+			case <-b.Kicked():
+				return true
+			default:
+				return false
+			}
+		})
+	}
+	g.conn.sock.Close()
+	checkServed(t, b, g.features)
+}
+
+// Whoever interrupts the driver must not wait for it.
+func TestCallDescriptorMustBeEventfd(t *testing.T) {
+	b := newTestBackend(t, BackendConfig{})
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	fds := countFDs(t)
+	c := rawPeer(t, b)
+	if err := c.send(message{request: setVringCall}, int(w.Fd())); err != nil {
+		t.Fatal(err)
+	}
+	if alive(c) {
+		t.Error("a pipe was taken for an eventfd")
+	}
+	c.sock.Close()
+	eventually(t, "descriptors closed", func() bool { return countFDs(t) == fds })
+}

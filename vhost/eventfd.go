@@ -2,6 +2,7 @@ package vhost
 
 import (
 	"fmt"
+	"os"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
@@ -30,6 +31,24 @@ func adoptEventfd(fd int) *eventfd {
 	e := &eventfd{one: [8]byte{1}}
 	e.fd.Store(int32(fd))
 	return e
+}
+
+// adoptCall makes an eventfd of a descriptor that the front end has sent, which
+// belongs to it or is closed. Nothing else is taken: a burst must not wait for a
+// pipe that nobody reads, or for a disk.
+func adoptCall(fd int) (*eventfd, error) {
+	target, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
+	switch {
+	case err == nil && target != "anon_inode:[eventfd]":
+		err = fmt.Errorf("%s was sent to call the driver: it is no eventfd", target)
+	case err == nil:
+		err = unix.SetNonblock(fd, true)
+	}
+	if err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	return adoptEventfd(fd), nil
 }
 
 // Kick implements port.Kicker; a back end finds the position in the ring.

@@ -137,7 +137,7 @@ func (g *wildFrontend) rights(m message) (fds []int) {
 
 // act does one thing that the script says.
 func (g *wildFrontend) act(known []request) {
-	switch g.s.pick(8) {
+	switch g.s.pick(9) {
 	case 0, 1, 2, 3:
 		m := g.message(known)
 		g.tell(m, g.rights(m)...)
@@ -159,6 +159,8 @@ func (g *wildFrontend) act(known []request) {
 	case 7:
 		g.short = true
 		g.shorten(int64(g.s.pick(64)) << 12)
+	case 8: // its descriptors are the back end's, in all but the number
+		unix.SetNonblock(g.files[g.s.pick(len(g.files))], false)
 	}
 }
 

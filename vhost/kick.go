@@ -1,8 +1,11 @@
 package vhost
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"os"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -28,17 +31,39 @@ func watchKick(fd int, wake func()) (*kickWatch, error) {
 		w.file.Close()
 		return nil, fmt.Errorf("the kick descriptor cannot be waited for: %w", err)
 	}
+	raw, err := w.file.SyscallConn()
+	if err != nil {
+		w.file.Close()
+		return nil, err
+	}
 	go func() {
 		defer close(w.done)
-		var count [8]byte
-		for {
-			if _, err := w.file.Read(count[:]); err != nil {
-				return
-			}
+		for awaitKick(raw) == nil {
 			wake()
 		}
 	}()
 	return w, nil
+}
+
+// awaitKick waits for a kick and takes it. That the descriptor does not block is
+// as the front end likes, which may change it at any time: so each reading says
+// for itself that it must not.
+func awaitKick(raw syscall.RawConn) error {
+	var count [8]byte
+	var n int
+	var err error
+	waitErr := raw.Read(func(fd uintptr) (done bool) {
+		n, err = unix.Preadv2(int(fd), [][]byte{count[:]}, -1, unix.RWF_NOWAIT)
+		return !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR)
+	})
+	switch {
+	case waitErr != nil:
+		return waitErr
+	case err == nil && n == 0:
+		return io.EOF
+	default:
+		return err
+	}
 }
 
 // close ends the watch and closes the descriptor. A call on nil does nothing.

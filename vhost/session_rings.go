@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"golang.org/x/sys/unix"
-
 	"vionet/ring"
 	"vionet/virtio"
 )
@@ -45,8 +43,7 @@ func (s *session) setVringFD(m message, fds []int) error {
 	if m.request == setVringCall {
 		var call *eventfd
 		if fd >= 0 {
-			call = adoptEventfd(fd)
-			err = unix.SetNonblock(fd, true) // whatever it is, a burst must not wait for it
+			call, err = adoptCall(fd)
 		}
 		r.queue.setCall(call)
 		return err
