@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"sync"
@@ -30,8 +31,16 @@ type BackendConfig struct {
 	Timeout time.Duration    // for a message of the front end to arrive whole; 0: 5 s
 	Log     *slog.Logger     // nil: silence
 
+	// SocketMode is who may connect to the socket that Listen makes; 0: its
+	// user and root only (0600).
+	SocketMode fs.FileMode
+
 	withhold protocolFeatures // not to offer
 }
+
+// admitTime is how long the end of a session may take before it is worth telling
+// that the next front end waits for it.
+const admitTime = 100 * time.Millisecond
 
 // Backend is the device's half of a vhost-user device. It serves one front end
 // at a time, and the next one when that has gone. Frames move through its
@@ -41,8 +50,8 @@ type Backend struct {
 	offer  virtio.Features
 	queues []*Queue
 
-	listener *net.UnixListener // nil: front ends come through connect, or seek
-	seek     string            // where a front end listens; "": nowhere
+	listener *listener // nil: front ends come through connect, or seek
+	seek     string    // where a front end listens; "": nowhere
 	conns    chan *net.UnixConn
 	kicked   chan struct{}
 	changed  chan struct{} // a signal after each change of running
@@ -67,7 +76,7 @@ func Listen(path string, cfg BackendConfig) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	if b.listener, err = listen(path); err != nil {
+	if b.listener, err = listen(path, cfg.SocketMode); err != nil {
 		return nil, err
 	}
 	b.run()
@@ -178,12 +187,29 @@ func (b *Backend) accept() {
 				return
 			}
 		}
-		select {
-		case b.conns <- c:
-		case <-b.stop:
+		if !b.admit(c) {
 			c.Close()
 			return
 		}
+	}
+}
+
+// admit hands a connection over to be served, when the front end before it has
+// gone. It is false when the back end is closed before.
+func (b *Backend) admit(c *net.UnixConn) bool {
+	select {
+	case b.conns <- c:
+		return true
+	case <-time.After(admitTime):
+	case <-b.stop:
+		return false
+	}
+	b.cfg.Log.Warn("vhost: a front end has to wait, the one before it is still connected")
+	select {
+	case b.conns <- c:
+		return true
+	case <-b.stop:
+		return false
 	}
 }
 

@@ -252,7 +252,7 @@ func TestListenPath(t *testing.T) {
 	if _, err := Listen(path, BackendConfig{}); !errors.Is(err, unix.EADDRINUSE) || !strings.Contains(err.Error(), path) {
 		t.Errorf("second Listen: %v, want that the path is in use", err)
 	}
-	b.listener.SetUnlinkOnClose(false) // as after a kill
+	b.listener.file = nil // as after a kill
 	b.Close()
 	b.Close()
 	b, err = Listen(path, BackendConfig{})
@@ -411,7 +411,7 @@ func TestKickDescriptorThatBlocks(t *testing.T) {
 	}
 	defer kick.close()
 	fd := int(kick.fd.Load())
-	g := newRawGuest(t, rawPeer(t, b), plain&^virtio.NetMAC)
+	g := newRawGuest(t, rawPeer(t, b), bare)
 	g.tell(message{request: setVringKick}, fd)
 	if !alive(g.conn) {
 		t.Fatal("an eventfd was refused")

@@ -54,11 +54,11 @@ func explainDial(path string, err error) error {
 // server listens for back ends that connect.
 type server struct {
 	path     string
-	listener *net.UnixListener
+	listener *listener
 }
 
 func newServer(path string) (*server, error) {
-	l, err := listen(path)
+	l, err := listen(path, defaultSocketMode)
 	if err != nil {
 		return nil, err
 	}

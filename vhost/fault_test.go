@@ -100,7 +100,7 @@ func TestMemoryShortened(t *testing.T) {
 				}
 				var log safeBuffer
 				b := newTestBackend(t, BackendConfig{Packed: true, Log: slog.New(slog.NewTextHandler(&log, nil))})
-				g := newRawGuest(t, rawPeer(t, b), plain&^virtio.NetMAC|kind)
+				g := newRawGuest(t, rawPeer(t, b), bare|kind)
 				g.share()
 				g.start()
 				g.offer(spoiledBuffer+2*spoiledFrame, 2*spoiledFrame)
@@ -125,7 +125,7 @@ func TestMemoryShortenedBeforeRingsStart(t *testing.T) {
 	for _, kind := range []virtio.Features{0, virtio.RingPacked} {
 		var log safeBuffer
 		b := newTestBackend(t, BackendConfig{Packed: true, Log: slog.New(slog.NewTextHandler(&log, nil))})
-		g := newRawGuest(t, rawPeer(t, b), plain&^virtio.NetMAC|kind)
+		g := newRawGuest(t, rawPeer(t, b), bare|kind)
 		g.share()
 		if !alive(g.conn) {
 			t.Fatal("not connected")
@@ -144,7 +144,7 @@ func TestInflightMemoryShortened(t *testing.T) {
 		t.Run(when, func(t *testing.T) {
 			var log safeBuffer
 			b := newTestBackend(t, BackendConfig{Packed: true, Log: slog.New(slog.NewTextHandler(&log, nil))})
-			g := newRawGuest(t, rawPeer(t, b), plain&^virtio.NetMAC|virtio.RingPacked)
+			g := newRawGuest(t, rawPeer(t, b), bare|virtio.RingPacked)
 			g.share()
 			size := 2 * inflightStride(rigSize)
 			notes := memfd(t, int64(size))
@@ -162,6 +162,7 @@ func TestInflightMemoryShortened(t *testing.T) {
 			if when == "while they run" {
 				b.TxQueue(0).Dequeue([]Frame{{Data: make([]byte, 0, 100)}})
 			} else {
+				g.careless = true
 				g.place()
 				g.kick()
 			}
@@ -176,7 +177,7 @@ func TestMemoryShortenedUnderTraffic(t *testing.T) {
 	for _, kind := range []virtio.Features{0, virtio.RingPacked} {
 		l := newLoop(t, LoopbackConfig{Packed: true})
 		for round := range 20 {
-			g := newRawGuest(t, rawPeer(t, l.backend), plain&^virtio.NetMAC|kind)
+			g := newRawGuest(t, rawPeer(t, l.backend), bare|kind)
 			g.share()
 			g.place()
 			for i := range rigSize {
@@ -187,7 +188,7 @@ func TestMemoryShortenedUnderTraffic(t *testing.T) {
 			g.shorten(int64(round * 4096))
 			g.conn.sock.Close()
 		}
-		g := newRawGuest(t, rawPeer(t, l.backend), plain&^virtio.NetMAC|kind)
+		g := newRawGuest(t, rawPeer(t, l.backend), bare|kind)
 		g.share()
 		g.place()
 		g.offer(rawBuffers, 2048)
@@ -209,7 +210,7 @@ func TestOtherPanicsGoOn(t *testing.T) {
 	}
 	defer unix.Munmap(elsewhere)
 	b := newTestBackend(t, BackendConfig{})
-	g := newRawGuest(t, rawPeer(t, b), plain&^virtio.NetMAC)
+	g := newRawGuest(t, rawPeer(t, b), bare)
 	g.share()
 	for name, fail := range map[string]func(){
 		"a panic":           func() { panic("mine") },

@@ -2,6 +2,7 @@ package vhost
 
 import (
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"strconv"
@@ -27,6 +28,10 @@ type PortConfig struct {
 	MTU     int             // the MTU in bytes that the guest shall use, 68 to 65535; 0: any
 	Mask    virtio.Features // features not to offer
 	Log     *slog.Logger    // nil: silence
+
+	// SocketMode is who may connect to the socket; 0: its user and root only
+	// (0600).
+	SocketMode fs.FileMode
 }
 
 // Bounds of a port.
@@ -89,7 +94,7 @@ func NewPort(cfg PortConfig) (port.Port, error) {
 	b.linkDown = true
 	if cfg.Client {
 		b.seek = cfg.Path
-	} else if b.listener, err = listen(cfg.Path); err != nil {
+	} else if b.listener, err = listen(cfg.Path, cfg.SocketMode); err != nil {
 		return nil, fmt.Errorf("%s: %w", cfg.Name, err)
 	}
 	p := &vhostPort{

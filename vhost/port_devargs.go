@@ -2,6 +2,7 @@ package vhost
 
 import (
 	"fmt"
+	"io/fs"
 	"strconv"
 
 	"vionet/virtio"
@@ -11,14 +12,15 @@ import (
 // gives the configuration for NewPort. Those that it does not know stay in args,
 // for the caller to refuse.
 //
-//	iface=      the socket; must be given
-//	queues=     queue pairs, 1
-//	client=     1: connect to a front end that listens, 0
-//	tso=        1: offer segmentation, 0
-//	packed=     0: do without packed virtqueues, 1
-//	mrg_rxbuf=  0: do without mergeable receive buffers, 1
-//	event_idx=  0: do without notification by index, 1
-//	mtu=        the MTU in bytes that the guest shall use; without it any
+//	iface=       the socket; must be given
+//	queues=      queue pairs, 1
+//	client=      1: connect to a front end that listens, 0
+//	tso=         1: offer segmentation, 0
+//	packed=      0: do without packed virtqueues, 1
+//	mrg_rxbuf=   0: do without mergeable receive buffers, 1
+//	event_idx=   0: do without notification by index, 1
+//	mtu=         the MTU in bytes that the guest shall use; without it any
+//	socket-mode= who may connect to the socket, 0600
 func ParsePortDevargs(name string, args map[string]string) (PortConfig, error) {
 	cfg := PortConfig{Name: name}
 	var err error
@@ -48,6 +50,14 @@ func ParsePortDevargs(name string, args map[string]string) (PortConfig, error) {
 	}
 	if _, given := args["mtu"]; given {
 		cfg.MTU = number("mtu", 0, virtio.MinMTU, portMaxMTU)
+	}
+	if text, given := args["socket-mode"]; given {
+		delete(args, "socket-mode")
+		mode, convErr := strconv.ParseUint(text, 8, 32)
+		if err == nil && (convErr != nil || mode < 1 || mode > 0o777) {
+			err = fmt.Errorf("vhost: %s: socket-mode=%s: must be an octal number from 1 to 777", name, text)
+		}
+		cfg.SocketMode = fs.FileMode(mode)
 	}
 	switch {
 	case err != nil:

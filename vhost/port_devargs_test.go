@@ -19,14 +19,17 @@ func TestParsePortDevargs(t *testing.T) {
 	}{
 		{args: map[string]string{"iface": "/s"}, want: PortConfig{Name: "net_vhost0", Path: "/s", Queues: 1, Packed: true}},
 		{
-			args: map[string]string{"iface": "/s", "queues": "4", "client": "1", "tso": "1", "packed": "0", "mrg_rxbuf": "0", "event_idx": "0", "mtu": "9000", "x": "y"},
-			want: PortConfig{Name: "net_vhost0", Path: "/s", Queues: 4, Client: true, TSO: true, MTU: 9000, Mask: virtio.NetMrgRxbuf | virtio.EventIdx},
+			args: map[string]string{"iface": "/s", "queues": "4", "client": "1", "tso": "1", "packed": "0", "mrg_rxbuf": "0", "event_idx": "0", "mtu": "9000", "socket-mode": "0660", "x": "y"},
+			want: PortConfig{Name: "net_vhost0", Path: "/s", Queues: 4, Client: true, TSO: true, MTU: 9000, SocketMode: 0o660, Mask: virtio.NetMrgRxbuf | virtio.EventIdx},
 			left: map[string]string{"x": "y"},
 		},
 		{args: map[string]string{}, err: "iface="},
 		{args: map[string]string{"iface": "/s", "queues": "129"}, err: "queues=129"},
 		{args: map[string]string{"iface": "/s", "tso": "yes"}, err: "tso=yes"},
 		{args: map[string]string{"iface": "/s", "mtu": "67"}, err: "mtu=67"},
+		{args: map[string]string{"iface": "/s", "socket-mode": "0"}, err: "socket-mode=0"},
+		{args: map[string]string{"iface": "/s", "socket-mode": "0888"}, err: "socket-mode=0888"},
+		{args: map[string]string{"iface": "/s", "socket-mode": "1777"}, err: "socket-mode=1777"},
 	} {
 		given := fmt.Sprint(tt.args)
 		got, err := ParsePortDevargs("net_vhost0", tt.args)

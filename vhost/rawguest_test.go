@@ -37,6 +37,9 @@ const (
 	rawUserBase   = 0x7f0000000000
 )
 
+// bare are the features of a front end that wants no more than frames.
+const bare = virtio.Version1 | virtio.NetStatus
+
 // newRawGuest says nothing to the back end yet.
 func newRawGuest(tb testing.TB, c *conn, features virtio.Features) *rawGuest {
 	tb.Helper()

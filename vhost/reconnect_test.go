@@ -391,7 +391,7 @@ func TestServer(t *testing.T) {
 	if _, err := Dial(path, cfg); err == nil || !strings.Contains(err.Error(), "in use") {
 		t.Errorf("error %v, want that the path is in use", err)
 	}
-	taken.listener.SetUnlinkOnClose(false) // as after a kill
+	taken.listener.file = nil // as after a kill
 	taken.Close()
 	if n := countFDs(t); n != fds {
 		t.Errorf("%d descriptors open, %d before", n, fds)
