@@ -51,6 +51,8 @@ type Queue struct {
 	call       *eventfd // nil: none
 	headerSize int
 	features   virtio.Features // negotiated
+	mergeable  bool            // so are mergeable receive buffers
+	requests   bool            // headers may ask for something
 	stats      QueueStats
 	reported   bool         // the broken rule was logged
 	region     *guestRegion // the one looked at last
@@ -63,7 +65,8 @@ type Queue struct {
 	stock  stock                  // of a receive queue
 	copies []copyJob
 	src    [][]byte
-	header [virtio.NetHeaderSize]byte
+	split  [][]byte                   // a frame whose header is copied like data,
+	header [virtio.NetHeaderSize]byte // and that header
 }
 
 func newQueue(index int, log *slog.Logger) *Queue {
@@ -77,6 +80,8 @@ func (q *Queue) start(r ring.Device, mem *guestMemory, features virtio.Features)
 	q.ring, q.mem, q.features, q.reported = r, mem, features, false
 	q.region = &mem.regions[0]
 	q.headerSize = virtio.HeaderSize(features)
+	q.mergeable = features.Has(virtio.NetMrgRxbuf)
+	q.requests = features&(virtio.NetCSUM|virtio.NetHostTSO4|virtio.NetHostTSO6) != 0
 }
 
 // wake signals whoever waits for the driver.
