@@ -42,6 +42,7 @@ func (q *portRx) start(c *port.Config, stopped <-chan struct{}) {
 func (q *portRx) release() {
 	q.cache = q.own
 	q.cache.Flush()
+	q.dev.settleIdle()
 }
 
 // Burst receives packets. A guest whose frames are polled for needs not kick.
@@ -52,7 +53,8 @@ func (q *portRx) Burst(bufs []*mbuf.Buf) int {
 	if d.ring == nil {
 		return 0
 	}
-	if d.ring.Pending() == 0 {
+	d.settle()
+	if d.draining || d.ring.Pending() == 0 {
 		d.report() // a ring that has just broken has nothing either
 		return 0
 	}
@@ -63,12 +65,12 @@ func (q *portRx) Burst(bufs []*mbuf.Buf) int {
 		if len(frames) == 0 {
 			break
 		}
-		copied, accepted, bytes := q.receive(bufs[n:], frames)
-		d.giveBack(frames[:copied])
+		done, accepted, bytes := q.receive(bufs[n:], frames)
 		n += accepted
 		size += bytes
-		if copied < len(frames) {
-			d.ring.Return(len(frames) - copied)
+		d.release(frames[:done])
+		if done < len(frames) {
+			d.ring.Return(len(frames) - done)
 			q.noBuf.Add(1)
 			break
 		}
@@ -81,16 +83,21 @@ func (q *portRx) Burst(bufs []*mbuf.Buf) int {
 	return n
 }
 
-// receive copies frames into packets, until buffers are short. It returns how
-// many it has copied, and how many packets came of them with how many bytes.
-func (q *portRx) receive(bufs []*mbuf.Buf, frames []takenFrame) (copied, n, size int) {
+// receive makes packets of frames, until buffers are short. It returns how many
+// frames it is done with, and how many packets came of them with how many bytes.
+func (q *portRx) receive(bufs []*mbuf.Buf, frames []takenFrame) (done, n, size int) {
 	fresh := q.fresh[:q.cache.Get(q.fresh[:len(frames)])]
-	for i, b := range fresh {
-		f := &frames[i]
-		if !q.copyFrame(b, f) {
-			q.cache.Put(fresh[i:])
-			return i, n, size
+	for done < len(frames) {
+		f := &frames[done]
+		b := q.lend(f)
+		if b == nil {
+			if len(fresh) == 0 || !q.copyFrame(fresh[0], f) {
+				break
+			}
+			b, fresh = fresh[0], fresh[1:]
+			q.dev.noteCopied(f)
 		}
+		done++
 		b.Port = q.id
 		if !q.accept(b, f.header) {
 			q.drop(b)
@@ -100,7 +107,16 @@ func (q *portRx) receive(bufs []*mbuf.Buf, frames []takenFrame) (copied, n, size
 		size += b.PacketLen()
 		n++
 	}
-	return len(fresh), n, size
+	q.cache.Put(fresh)
+	return done, n, size
+}
+
+// lend makes a packet of f without copying it; nil when it has to be copied.
+func (q *portRx) lend(f *takenFrame) *mbuf.Buf {
+	if q.dev.lending == nil || q.offloads&port.RxVLANStrip != 0 { // that writes
+		return nil
+	}
+	return q.dev.lend(f)
 }
 
 // copyFrame copies a frame into b and as many buffers more as it takes. It is
@@ -168,6 +184,7 @@ func (q *portRx) Wait(ctx context.Context) error {
 	if q.stopped == nil {
 		return fmt.Errorf("wait for packets: %w: configure the port with RxInterrupts", port.ErrNotSupported)
 	}
+	q.dev.settleIdle()
 	for {
 		// Off and on: the guest is asked to kick for what comes next.
 		q.dev.SetNotify(false)
