@@ -231,24 +231,25 @@ func (p *loopPair) pass(f *takenFrame) bool {
 	}
 	in := f.header
 	if in.Flags&virtio.HdrNeedsCSum == 0 {
-		return p.deliver(virtio.NetHeader{}, p.tx.data(f), f.size)
+		return p.deliver(nil, p.tx.data(f), f.size)
 	}
 	if int(in.CSumStart)+int(in.CSumOffset)+2 > f.size {
 		p.rx.stats.Dropped++
 		return true
 	}
 	if p.rx.features.Has(virtio.NetGuestCSUM) {
-		return p.deliver(p.partial(in), p.tx.data(f), f.size)
+		out := p.partial(in)
+		return p.deliver(&out, p.tx.data(f), f.size)
 	}
 	p.scratch = append(p.scratch[:0], make([]byte, f.size)...)
 	gather(p.scratch, p.tx.data(f))
 	completeChecksum(p.scratch, in.CSumStart, in.CSumOffset)
-	delivered := p.deliver(virtio.NetHeader{}, append(p.rx.src[:0], p.scratch), f.size)
+	delivered := p.deliver(nil, append(p.rx.src[:0], p.scratch), f.size)
 	p.rx.copyNow() // the scratch memory is the next frame's too
 	return delivered
 }
 
-func (p *loopPair) deliver(h virtio.NetHeader, data [][]byte, size int) bool {
+func (p *loopPair) deliver(h *virtio.NetHeader, data [][]byte, size int) bool {
 	delivered := p.rx.deliver(h, data, size)
 	if delivered {
 		p.starved = time.Time{}

@@ -21,7 +21,8 @@ type portRx struct {
 	offloads port.RxOffloads
 	fresh    []*mbuf.Buf     // scratch: a burst's buffers
 	more     []*mbuf.Buf     // scratch: further buffers of a frame
-	filling  []*mbuf.Buf     // those of fresh that frames are being copied to
+	spare    []*mbuf.Buf     // those of fresh that are not filled yet
+	made     []*mbuf.Buf     // scratch: a burst's packets
 	stopped  <-chan struct{} // nil: no Wait was asked for
 
 	packets, bytes, errors, noBuf atomic.Uint64
@@ -44,6 +45,7 @@ func (q *portRx) release() {
 	q.cache = q.own
 	q.putBack()
 	q.cache.Flush()
+	q.dev.settleIdle()
 }
 
 // Burst receives packets. A guest whose frames are polled for needs not kick.
@@ -53,7 +55,8 @@ func (q *portRx) Burst(bufs []*mbuf.Buf) (n int) {
 	if d.ring == nil {
 		return 0
 	}
-	if d.ring.Pending() == 0 {
+	d.settle()
+	if d.draining || d.ring.Pending() == 0 {
 		d.report() // a ring that has just broken has nothing either
 		return 0
 	}
@@ -64,12 +67,12 @@ func (q *portRx) Burst(bufs []*mbuf.Buf) (n int) {
 		if len(frames) == 0 {
 			break
 		}
-		copied, accepted, bytes := q.receive(bufs[n:], frames)
-		d.giveBack(frames[:copied])
+		done, accepted, bytes := q.receive(bufs[n:], frames)
 		n += accepted
 		size += bytes
-		if copied < len(frames) {
-			d.ring.Return(len(frames) - copied)
+		d.release(frames[:done])
+		if done < len(frames) {
+			d.ring.Return(len(frames) - done)
 			q.noBuf.Add(1)
 			break
 		}
@@ -82,16 +85,16 @@ func (q *portRx) Burst(bufs []*mbuf.Buf) (n int) {
 	return n
 }
 
-// receive copies frames into packets, until buffers are short. It returns how
-// many it has copied, and how many packets came of them with how many bytes.
-func (q *portRx) receive(bufs []*mbuf.Buf, frames []takenFrame) (copied, n, size int) {
+// receive makes packets of frames, until buffers are short. It returns how many
+// frames it is done with, and how many packets came of them with how many bytes.
+func (q *portRx) receive(bufs []*mbuf.Buf, frames []takenFrame) (done, n, size int) {
 	q.putBack()
-	q.filling = q.fresh[:q.cache.Get(q.fresh[:len(frames)])]
-	for copied < len(q.filling) && q.copyFrame(q.filling[copied], &frames[copied]) {
-		copied++
+	q.spare = q.fresh[:q.cache.Get(q.fresh[:len(frames)])]
+	for done < len(frames) && q.addPacket(&frames[done]) {
+		done++
 	}
-	packets := q.filling[:copied]
-	q.filling = q.filling[copied:]
+	packets := q.made
+	q.made = q.made[:0]
 	q.putBack()
 	for i, b := range packets {
 		b.Port = q.id
@@ -103,14 +106,39 @@ func (q *portRx) receive(bufs []*mbuf.Buf, frames []takenFrame) (copied, n, size
 		size += b.PacketLen()
 		n++
 	}
-	return copied, n, size
+	return done, n, size
 }
 
-// putBack frees buffers that were to be filled: those that were not, and after
-// a fault in the guest's memory those of the whole burst.
+// addPacket makes the next packet of the burst of a frame. It is false when
+// buffers are short. Until the burst is complete its packets are no caller's: see
+// putBack.
+func (q *portRx) addPacket(f *takenFrame) bool {
+	b := q.lend(f)
+	if b == nil {
+		if len(q.spare) == 0 || !q.copyFrame(q.spare[0], f) {
+			return false
+		}
+		b, q.spare = q.spare[0], q.spare[1:]
+		q.dev.noteCopied(f)
+	}
+	q.made = append(q.made, b)
+	return true
+}
+
+// putBack frees the buffers that no packet was made of, and after a fault in the
+// guest's memory the packets of the burst that it ended.
 func (q *portRx) putBack() {
-	q.cache.Put(q.filling)
-	q.filling = nil
+	q.cache.Put(q.spare)
+	q.cache.Put(q.made)
+	q.spare, q.made = nil, q.made[:0]
+}
+
+// lend makes a packet of f without copying it; nil when it has to be copied.
+func (q *portRx) lend(f *takenFrame) *mbuf.Buf {
+	if q.dev.lending == nil || q.offloads&port.RxVLANStrip != 0 { // that writes
+		return nil
+	}
+	return q.dev.lend(f)
 }
 
 // copyFrame copies a frame into b and as many buffers more as it takes. It is
@@ -181,6 +209,7 @@ func (q *portRx) Wait(ctx context.Context) error {
 	if q.stopped == nil {
 		return fmt.Errorf("wait for packets: %w: configure the port with RxInterrupts", port.ErrNotSupported)
 	}
+	q.dev.settleIdle()
 	for {
 		// Off and on: the guest is asked to kick for what comes next.
 		q.dev.SetNotify(false)

@@ -17,6 +17,7 @@ type portTx struct {
 	cache    *mbuf.Cache // the one in use
 	offloads port.TxOffloads
 	tag      [vlanTagLen]byte // scratch of the packet being sent
+	header   virtio.NetHeader // the same
 
 	packets, bytes, errors atomic.Uint64
 }
@@ -47,10 +48,15 @@ func (q *portTx) Burst(bufs []*mbuf.Buf) int {
 	d.beginDelivery(len(bufs))
 	n, refused := 0, 0
 	for _, b := range bufs {
-		header, ok := q.request(b)
-		if !ok {
-			refused++
-		} else if !q.send(b, header) {
+		var header *virtio.NetHeader
+		if b.Flags&(mbuf.TxL4Mask|mbuf.TxVLAN) != 0 {
+			if header = q.request(b); header == nil {
+				refused++
+				n++
+				continue
+			}
+		}
+		if !q.send(b, header) {
 			break
 		}
 		n++
@@ -65,10 +71,10 @@ func (q *portTx) Burst(bufs []*mbuf.Buf) int {
 	return n
 }
 
-// send writes b with its header to the guest. The VLAN tag goes between the
+// send writes b with its header, nil for one that asks for nothing, to the guest. The VLAN tag goes between the
 // pieces: the packet stays as it is. It is false when the guest has too few
 // buffers.
-func (q *portTx) send(b *mbuf.Buf, h virtio.NetHeader) bool {
+func (q *portTx) send(b *mbuf.Buf, h *virtio.NetHeader) bool {
 	d, size, data := q.dev, b.PacketLen(), b.Bytes()
 	d.src = d.src[:0]
 	tagged := b.Flags&mbuf.TxVLAN != 0

@@ -66,34 +66,39 @@ func (q *Queue) take(n int) []takenFrame {
 func (q *Queue) data(f *takenFrame) [][]byte { return q.src[f.first:f.last] }
 
 // open finds header and data of a frame in pieces, and appends the data to
-// q.src. It is false when the driver broke a rule.
+// q.src. The header is not read where no feature was negotiated that it could
+// use. It is false when the driver broke a rule.
 func (q *Queue) open(f *takenFrame, pieces []ring.Piece) bool {
-	var header [virtio.NetHeaderSize]byte
-	f.size = 0
-	missing := q.headerSize
+	f.header = virtio.NetHeader{}
+	size, missing := 0, q.headerSize
 	for _, p := range pieces {
-		if p.Write {
-			return q.ring.Fail("descriptor flags", "a buffer to write in a transmit queue", uint64(ring.DescWrite))
-		}
 		b, ok := q.slice(p.Addr, p.Len)
-		if !ok {
-			return q.ring.Fail("descriptor address", "it is not in shared memory", p.Addr)
+		if !ok || p.Write {
+			return q.ring.Fail("descriptor address", "it is not shared memory to read in a transmit queue", p.Addr)
 		}
-		if missing > 0 {
-			part := copy(header[q.headerSize-missing:q.headerSize], b)
-			missing -= part
-			b = b[part:]
+		switch {
+		case missing == 0:
+		case missing == q.headerSize && len(b) >= missing: // all of it, as usual
+			if q.requests {
+				f.header = virtio.DecodeNetHeader(b[:missing])
+			}
+			b, missing = b[missing:], 0
+		default:
+			n := copy(q.header[q.headerSize-missing:q.headerSize], b)
+			b, missing = b[n:], missing-n
+			if missing == 0 {
+				f.header = virtio.DecodeNetHeader(q.header[:q.headerSize])
+			}
 		}
 		if len(b) > 0 {
 			q.src = append(q.src, b)
-			f.size += len(b)
+			size += len(b)
 		}
 	}
-	if missing > 0 || f.size == 0 || f.size > maxFrame {
-		return q.ring.Fail("chain length", "it does not hold a header and a frame behind it", uint64(f.size))
+	if missing > 0 || size == 0 || size > maxFrame {
+		return q.ring.Fail("chain length", "it does not hold a header and a frame behind it", uint64(size))
 	}
-	f.last = len(q.src)
-	f.header = virtio.DecodeNetHeader(header[:q.headerSize])
+	f.size, f.last = size, len(q.src)
 	return true
 }
 

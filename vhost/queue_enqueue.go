@@ -5,13 +5,16 @@ import (
 	"vionet/virtio"
 )
 
-// stock is chains of a receive queue that were taken for a burst and are used
-// up one after the other. What is left goes back at the burst's end.
+// stock is chains of a receive queue that were taken for a burst, and are used up
+// one after the other. What is left goes back at the burst's end.
 type stock struct {
-	chains []ring.Chain
-	pieces []ring.Piece // those of chains, and more
-	want   int          // chains to take next time
+	taken, used int // chains, in Queue.chains
+	pieces      int // of those used up, in Queue.pieces
+	want        int // chains to take next time
 }
+
+// left is the number of chains that are not used up.
+func (s *stock) left() int { return s.taken - s.used }
 
 // copyJob is bytes that are to be copied at the end of a burst.
 type copyJob struct{ dst, src []byte }
@@ -29,7 +32,7 @@ func (q *Queue) Enqueue(frames []Frame) int {
 	for n < len(frames) {
 		f := &frames[n]
 		q.src = append(q.src[:0], f.Data)
-		if !q.deliver(f.Header, q.src, len(f.Data)) {
+		if !q.deliver(&f.Header, q.src, len(f.Data)) {
 			break
 		}
 		n++
@@ -47,7 +50,7 @@ func (q *Queue) beginDelivery(n int) {
 func (q *Queue) endDelivery() {
 	q.copyNow()
 	q.ring.Complete(q.done)
-	q.ring.Return(len(q.stock.chains))
+	q.ring.Return(q.stock.left())
 	q.flush()
 }
 
@@ -59,111 +62,109 @@ func (q *Queue) copyNow() {
 	q.copies = q.copies[:0]
 }
 
-// deliver writes one frame of size bytes, which are in src, to the driver. This
-// one function serves drivers with mergeable receive buffers, whose frames may
-// lie in several, and drivers without. The data is copied with that of the
-// whole burst: what src refers to stays as it is until copyNow or endDelivery;
-// the list itself is used up. It is false, with nothing written, when the driver
-// has too few buffers. A frame that fits in no number of them is dropped.
-func (q *Queue) deliver(h virtio.NetHeader, src [][]byte, size int) bool {
-	f := delivery{src: src, rest: q.headerSize + size, copies: len(q.copies), buffers: len(q.done)}
-	for f.rest > 0 {
-		n := len(q.done) - f.buffers
-		if n == q.ring.Size() || n == 1 && !q.features.Has(virtio.NetMrgRxbuf) {
-			q.undo(&f)
+// deliver writes one frame of size bytes, which are in src, to the driver; a nil
+// header asks for nothing. This one function serves drivers with mergeable
+// receive buffers, whose frames may lie in several, and drivers without. The
+// data is copied with that of the whole burst: what src refers to stays as it is
+// until copyNow or endDelivery; the list itself is used up. It is false, with
+// nothing written, when the driver has too few buffers. A frame that fits in no
+// number of them is dropped.
+func (q *Queue) deliver(h *virtio.NetHeader, src [][]byte, size int) bool {
+	copies, buffers := len(q.copies), len(q.done)
+	var header []byte
+	for rest := q.headerSize + size; rest > 0; {
+		if n := len(q.done) - buffers; n > 0 && (!q.mergeable || n == q.ring.Size()) {
+			q.undo(copies, buffers)
 			q.stats.Dropped++
 			return true
 		}
-		if !q.fillBuffer(&f) {
-			q.undo(&f)
+		head, pieces, ok := q.nextChain()
+		if !ok {
+			q.undo(copies, buffers)
 			return false
 		}
+		before := rest
+		for _, p := range pieces {
+			dst, ok := q.slice(p.Addr, p.Len)
+			if !p.Write || !ok {
+				q.ring.Fail("descriptor address", "it is not shared memory to write in a receive queue", p.Addr)
+				q.undo(copies, buffers)
+				return false
+			}
+			dst = dst[:min(len(dst), rest)]
+			rest -= len(dst)
+			if header == nil {
+				header, dst, src = q.placeHeader(dst, src)
+			}
+			src = q.place(dst, src)
+		}
+		q.done = append(q.done, ring.Completion{Head: head, Len: uint32(before - rest)})
 	}
-	h.NumBuffers = uint16(len(q.done) - f.buffers)
-	h.Encode(f.header)
-	if f.ownHeader {
-		q.copyNow()
-	}
+	q.writeHeader(header, h, len(q.done)-buffers)
 	q.count(size)
 	return true
 }
 
-// delivery is a frame on its way to the driver.
-type delivery struct {
-	rest   int    // bytes that have no place yet, header included
-	header []byte // where the header is to be written; nil: not known yet
-	// ownHeader says that this is not the driver's memory: the header did not
-	// fit in the first piece of it, and is copied like data.
-	ownHeader bool
-	lead      []byte // what is left of that header
-	src       [][]byte
-
-	copies, buffers int // of the burst, before this frame
+// placeHeader says where the header is to be written: at the start of dst. In
+// the rare case that it is too long for that, it is copied like data from a
+// place of its own. It gives what is left of dst, and what is to be copied.
+func (q *Queue) placeHeader(dst []byte, src [][]byte) (header, restOfDst []byte, all [][]byte) {
+	if len(dst) >= q.headerSize {
+		return dst[:q.headerSize], dst[q.headerSize:], src
+	}
+	q.split = append(append(q.split[:0], q.header[:q.headerSize]), src...)
+	return q.header[:q.headerSize], dst, q.split
 }
 
-// fillBuffer takes the driver's next buffer for as much of f as fits.
-func (q *Queue) fillBuffer(f *delivery) bool {
-	head, pieces, ok := q.nextChain()
-	if !ok {
-		return false
-	}
-	before := f.rest
-	for _, p := range pieces {
-		dst, ok := q.slice(p.Addr, p.Len)
-		if !p.Write || !ok {
-			return q.ring.Fail("descriptor address", "it is not shared memory to write in a receive queue", p.Addr)
-		}
-		dst = dst[:min(len(dst), f.rest)]
-		f.rest -= len(dst)
-		q.place(f, dst)
-	}
-	q.done = append(q.done, ring.Completion{Head: head, Len: uint32(before - f.rest)})
-	return true
-}
-
-// place notes what of f is to be copied to dst, and fills it.
-func (q *Queue) place(f *delivery, dst []byte) {
-	if f.header == nil {
-		if len(dst) >= q.headerSize {
-			f.header, dst = dst[:q.headerSize], dst[q.headerSize:]
-		} else {
-			f.header, f.ownHeader = q.header[:q.headerSize], true
-			f.lead = f.header
-		}
-	}
+// place notes that dst is to be filled from the front of src, and gives what is
+// left of that.
+func (q *Queue) place(dst []byte, src [][]byte) [][]byte {
 	for len(dst) > 0 {
-		from := &f.lead
-		if len(f.lead) == 0 {
-			from = &f.src[0]
+		from := src[0]
+		n := min(len(dst), len(from))
+		q.copies = append(q.copies, copyJob{dst[:n], from[:n]})
+		dst = dst[n:]
+		if n == len(from) {
+			src = src[1:]
+		} else {
+			src[0] = from[n:]
 		}
-		n := min(len(dst), len(*from))
-		q.copies = append(q.copies, copyJob{dst[:n], (*from)[:n]})
-		dst, *from = dst[n:], (*from)[n:]
-		if len(f.src[0]) == 0 {
-			f.src = f.src[1:]
-		}
+	}
+	return src
+}
+
+// writeHeader writes a frame's header when the number of its buffers is known.
+func (q *Queue) writeHeader(dst []byte, h *virtio.NetHeader, buffers int) {
+	if h == nil {
+		h = &virtio.NetHeader{}
+	}
+	h.NumBuffers = uint16(buffers)
+	h.Encode(dst)
+	if &dst[0] == &q.header[0] {
+		q.copyNow() // the next frame's header may take its place
 	}
 }
 
 // nextChain gives the next chain of the stock, which it fills when it is empty.
 func (q *Queue) nextChain() (head uint16, pieces []ring.Piece, ok bool) {
 	s := &q.stock
-	if len(s.chains) == 0 {
-		s.chains = q.chains[:q.ring.Take(q.chains[:s.want], q.pieces[:])]
-		s.pieces, s.want = q.pieces[:], queueBurst
-		if len(s.chains) == 0 {
+	if s.left() == 0 {
+		*s = stock{taken: q.ring.Take(q.chains[:s.want], q.pieces[:]), want: queueBurst}
+		if s.taken == 0 {
 			return 0, nil, false
 		}
 	}
-	c := s.chains[0]
-	pieces = s.pieces[:c.Pieces]
-	s.chains, s.pieces = s.chains[1:], s.pieces[c.Pieces:]
+	c := q.chains[s.used]
+	pieces = q.pieces[s.pieces : s.pieces+int(c.Pieces)]
+	s.used++
+	s.pieces += len(pieces)
 	return c.Head, pieces, true
 }
 
-// undo puts back the chains that f has taken, and those behind them.
-func (q *Queue) undo(f *delivery) {
-	q.ring.Return(len(q.done) - f.buffers + len(q.stock.chains))
-	q.stock.chains = nil
-	q.copies, q.done = q.copies[:f.copies], q.done[:f.buffers]
+// undo puts back the chains of a frame, and those behind them. Before the frame,
+// the burst had so many copies to do and so many buffers filled.
+func (q *Queue) undo(copies, buffers int) {
+	q.ring.Return(len(q.done) - buffers + q.stock.left())
+	q.stock = stock{want: queueBurst}
+	q.copies, q.done = q.copies[:copies], q.done[:buffers]
 }

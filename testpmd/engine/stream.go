@@ -20,6 +20,9 @@ type StreamConfig struct {
 	Rx              port.RxQueue
 	Tx              port.TxQueue
 
+	RxLends bool // received packets may be lent: see mbuf.Lender
+	TxDMA   bool // a device reads sent packets, which must not be lent then
+
 	Burst   int           // packets at a time, at most MaxBurst
 	Retries int           // how often to offer again what Tx did not take
 	Delay   time.Duration // between two retries
@@ -152,6 +155,9 @@ func (s *Stream) receive() []*mbuf.Buf {
 
 // send transmits pkts and frees those that the queue does not take.
 func (s *Stream) send(pkts []*mbuf.Buf) {
+	if s.RxLends && s.TxDMA {
+		pkts = s.own(pkts)
+	}
 	s.Watch.sending(s.TxPort, s.TxQueue, pkts)
 	s.Tap.show(Tx, s.TxPort, s.TxQueue, pkts)
 	n := s.Tx.Burst(pkts)
