@@ -120,6 +120,35 @@ func TestMemoryShortened(t *testing.T) {
 	}
 }
 
+// Chains are completed when a queue that lends its frames stops, in memory that
+// may be gone.
+func TestMemoryShortenedWhileFramesAreLent(t *testing.T) {
+	pool := newPool(t)
+	for _, kind := range []virtio.Features{0, virtio.RingPacked} {
+		var log safeBuffer
+		b := newTestBackend(t, BackendConfig{Packed: true, Log: slog.New(slog.NewTextHandler(&log, nil))})
+		b.TxQueue(0).lends = true
+		g := newRawGuest(t, rawPeer(t, b), bare|kind)
+		g.share()
+		g.start()
+		g.send(rawBuffers, make([]byte, 1000))
+		rx := &portRx{dev: b.TxQueue(0)}
+		rx.start(&port.Config{Pool: pool}, nil)
+		lent := receive(t, rx)
+		if !lent.Lent() {
+			t.Fatal("the frame was copied")
+		}
+		g.shorten(0)
+		lent.Free()
+		g.conn.sock.Close()
+		eventually(t, "the queue stopped", func() bool { return !b.TxQueue(0).Running() })
+		rx.release()
+		checkWhole(t, pool)
+		b.TxQueue(0).lends = false
+		checkServed(t, b, g.features)
+	}
+}
+
 // The session's own goroutine looks at the memory too, when it starts rings.
 func TestMemoryShortenedBeforeRingsStart(t *testing.T) {
 	for _, kind := range []virtio.Features{0, virtio.RingPacked} {

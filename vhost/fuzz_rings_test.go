@@ -32,6 +32,8 @@ type wildGuest struct {
 
 	frames []Frame
 	packet []*mbuf.Buf
+	held   []*mbuf.Buf // received, and not freed yet
+	short  bool        // part of the file is not there: nobody may read a frame
 	rx     *portRx
 	tx     *portTx
 	loop   loopPair
@@ -247,6 +249,7 @@ func (g *wildGuest) act() {
 			g.t.Fatalf("%d chains are pending in a ring of %d", n, g.size)
 		}
 	case 10:
+		g.free() // a ring waits for its frames when it stops
 		base := g.stopRing(i)
 		if g.s.flip() {
 			base = g.s.u32()
@@ -260,6 +263,7 @@ func (g *wildGuest) act() {
 // changeMemory takes a region away or adds it, or shortens the file for a
 // moment.
 func (g *wildGuest) changeMemory() {
+	g.free()
 	region := wildRegions[g.s.pick(len(wildRegions))]
 	switch g.s.pick(3) {
 	case 0:
@@ -269,8 +273,10 @@ func (g *wildGuest) changeMemory() {
 	case 2:
 		was := bytes.Clone(g.arena.mem)
 		unix.Ftruncate(g.arena.file, int64(region.offset)&^4095+int64(g.s.pick(3))<<12)
+		g.short = true
 		g.take(4)
 		g.give(4)
+		g.short = false
 		unix.Ftruncate(g.arena.file, arenaSize)
 		copy(g.arena.mem, was)
 	}
@@ -278,7 +284,11 @@ func (g *wildGuest) changeMemory() {
 
 // take has the back end take up to n frames.
 func (g *wildGuest) take(n int) {
-	switch g.s.pick(3) {
+	how := g.s.pick(3)
+	if g.loop.tx.lends {
+		how = 1 // only a port can have lent frames
+	}
+	switch how {
 	case 0:
 		for _, f := range g.frames[:g.loop.tx.Dequeue(g.frames[:n])] {
 			g.check(f.Data)
@@ -286,12 +296,25 @@ func (g *wildGuest) take(n int) {
 	case 1:
 		bufs := g.packet[:g.rx.Burst(g.packet[:n])]
 		for _, b := range bufs {
-			g.check(bytesOf(b))
-			b.Free()
+			if !g.short {
+				g.check(bytesOf(b))
+			}
+			g.held = append(g.held, b)
+		}
+		if g.s.flip() {
+			g.free()
 		}
 	case 2:
 		g.loop.bounce()
 	}
+}
+
+// free frees the frames that were received, the last one first.
+func (g *wildGuest) free() {
+	for _, b := range slices.Backward(g.held) {
+		b.Free()
+	}
+	g.held = g.held[:0]
 }
 
 // check says that a frame holds nothing but the guest's own.
@@ -333,9 +356,12 @@ func (g *wildGuest) silent() {
 	for range 2 { // the first burst may still say what came before
 		was := bytes.Clone(g.arena.mem)
 		tx, rx := g.loop.tx.Err() != nil, g.loop.rx.Err() != nil
-		if n := g.loop.tx.Dequeue(g.frames[:8]); tx && n != 0 {
+		if n := g.rx.Burst(g.packet[:8]); tx && n != 0 {
 			g.t.Fatalf("a broken queue gives %d frames", n)
+		} else {
+			g.held = append(g.held, g.packet[:n]...)
 		}
+		g.free()
 		if n := g.loop.rx.Enqueue([]Frame{{Data: make([]byte, 60)}}); rx && n != 0 {
 			g.t.Fatalf("a broken queue takes %d frames", n)
 		}
@@ -395,6 +421,7 @@ func wildSeeds(packed bool) []string {
 		next  = "\x00\x05\x40\x10\x04\x40\x01\x06\x00" // the same, with another behind it
 		write = "\x01\x05\x00\x02\x04\xff\x02\x00\x00"
 		table = "\x02\x05\x00\x00\x03\x02\x04\x00\x00"
+		long  = "\x00\x05\x00\x10\x02\x00\x08\x00\x00\x00" // 2 KiB
 		take  = "\x01\x06\x10"
 		give  = "\x00\x08\x02\x20\x00"
 		again = "\x00\x0a\x00" + "\x01\x0a\x00"
@@ -419,6 +446,8 @@ func wildSeeds(packed bool) []string {
 		size + add(rx, write) + add(rx, write) + add(rx, write) + give + "\x01" + give + "\x00\x00\x00\x00",
 		size + entries + add(tx, table) + take + "\x01" + again + add(tx, read) + take + "\x00",
 		size + add(rx, write) + add(tx, read) + less + take + "\x00" + give + "\x01",
+		size + add(tx, long) + add(tx, long) + take + "\x01\x00" + add(tx, long) + take + "\x01\x01" + again + add(tx, long) + take + "\x01\x00",
+		size + add(tx, long) + take + "\x01\x00" + less + add(tx, long) + take + "\x00",
 		size + add(tx, read) + tx + "\x05\x01\xff\xff" + take + "\x00",
 	}
 }
@@ -428,9 +457,9 @@ func wildSeeds(packed bool) []string {
 // queue is silent, and the next start of the rings works.
 func FuzzDeviceRings(f *testing.F) {
 	f.Add([]byte{})
-	for kind := range byte(64) {
+	for kind := range 256 {
 		for _, acts := range wildSeeds(kind&1 != 0) {
-			f.Add(append([]byte{kind, 6}, acts...))
+			f.Add(append([]byte{byte(kind), 6}, acts...))
 		}
 	}
 	arena, pool := newArena(f), newPool(f)
@@ -464,6 +493,7 @@ func FuzzDeviceRings(f *testing.F) {
 		}
 		g.session = newSession(b, arena.sock)
 		g.loop = loopPair{rx: b.RxQueue(0), tx: b.TxQueue(0)}
+		g.loop.tx.lends = kind>>7 != 0
 		g.rx, g.tx = &portRx{dev: g.loop.tx}, &portTx{dev: g.loop.rx}
 		conf := port.Config{Pool: pool, RxOffloads: port.RxVLANStrip | port.RxTCPCksum | port.RxTCPLRO, TxOffloads: port.TxVLANInsert | port.TxTCPCksum | port.TxTCPTSO}
 		g.rx.start(&conf, nil)
@@ -482,6 +512,7 @@ func FuzzDeviceRings(f *testing.F) {
 		for !g.s.done() {
 			g.act()
 		}
+		g.free()
 		g.silent()
 		if !arena.intact() {
 			t.Fatal("memory that is not shared was written to")
