@@ -457,9 +457,9 @@ func wildSeeds(packed bool) []string {
 // queue is silent, and the next start of the rings works.
 func FuzzDeviceRings(f *testing.F) {
 	f.Add([]byte{})
-	for kind := range 256 {
+	for _, kind := range []byte{0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x18, 0x19, 0x26, 0x27, 0x80, 0x81, 0xff} {
 		for _, acts := range wildSeeds(kind&1 != 0) {
-			f.Add(append([]byte{byte(kind), 6}, acts...))
+			f.Add(append([]byte{kind, 6}, acts...))
 		}
 	}
 	arena, pool := newArena(f), newPool(f)
