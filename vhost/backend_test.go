@@ -214,6 +214,21 @@ func TestGuestMemory(t *testing.T) {
 		t.Error("memory is there after unmap")
 	}
 
+	huge := memfd(t, 1<<43) // which has no pages
+	half := memRegion{size: maxGuestMemory / 2}
+	if g, err = mapGuest([]memRegion{half}, []int{huge}); err != nil {
+		t.Fatal(err)
+	}
+	half.guest = 1 << 50
+	if _, err := g.with(memRegion{guest: 1 << 50, size: half.size + 1}, huge); err == nil {
+		t.Error("more was added than anybody has")
+	}
+	if more, err := g.with(half, huge); err != nil {
+		t.Errorf("all there can be: %v", err)
+	} else {
+		g = more
+	}
+	g.unmap()
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -234,6 +249,8 @@ func TestGuestMemory(t *testing.T) {
 		{"device address wraps", []memRegion{{size: 4096, guest: math.MaxUint64 - 1}}, []int{fd}},
 		{"user address wraps", []memRegion{{size: 4096, user: math.MaxUint64 - 1}}, []int{fd}},
 		{"overlap", []memRegion{{size: 4096}, {size: 4096, guest: 4095}}, []int{fd, fd}},
+		{"more than anybody has", []memRegion{{size: maxGuestMemory + 1}}, []int{huge}},
+		{"as much, in two", []memRegion{{size: maxGuestMemory / 2}, {guest: 1 << 50, size: maxGuestMemory/2 + 1}}, []int{huge, huge}},
 		{"a pipe", []memRegion{{size: 4096}}, []int{int(r.Fd())}},
 		{"closed", []memRegion{{size: 4096}}, []int{-1}},
 	} {

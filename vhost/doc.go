@@ -33,7 +33,17 @@
 //
 // Neither half believes the other. Sizes, indices, addresses and the number of
 // file descriptors of every message are checked before anything is done;
-// every descriptor that came along with a bad message is closed. One thing is
-// left to the operating system: a front end that shortens a memory file while
-// its rings run makes the back end's process die of SIGBUS.
+// every descriptor that came along with a bad message is closed. A front end
+// that takes its memory away while its rings run, by shortening the file, loses
+// its connection and nothing else; a queue whose rules it breaks is silent until
+// it is started anew.
+//
+// Two things are left to the front end's good will. With dequeue zero copy,
+// frames are read where they lie, outside of the back end, and a front end that
+// shortens its memory then makes the process die of SIGBUS. And an eventfd that
+// it has made to block, and keeps full, holds up the burst that would interrupt
+// it.
+//
+// The socket is open to its user and root only, unless the configuration says
+// otherwise.
 package vhost

@@ -28,15 +28,7 @@ func checkServed(t testing.TB, b *Backend, features virtio.Features) {
 	g := newRawGuest(t, rawPeer(t, b), features)
 	g.share()
 	g.start()
-	g.offer(rawBuffers, 2048)
-	g.send(rawBuffers+2048, frameOf(3, 200))
-	frames := []Frame{{Data: make([]byte, 0, 2048)}}
-	if n := b.TxQueue(0).Dequeue(frames); n != 1 || b.RxQueue(0).Enqueue(frames) != 1 {
-		t.Fatalf("the next front end sent %d frames; %v, %v", n, b.TxQueue(0).Err(), b.RxQueue(0).Err())
-	}
-	if frame, ok := g.receive(); !ok || !bytes.Equal(frame, frameOf(3, 200)) {
-		t.Errorf("the next front end received %x", frame)
-	}
+	g.exchange(b, 3)
 	g.conn.sock.Close()
 	eventually(t, "an end", func() bool { return !b.RxQueue(0).Running() })
 }
@@ -264,10 +256,7 @@ func TestOtherPanicsGoOn(t *testing.T) {
 			t.Errorf("%s was blamed on the front end", name)
 		}
 		for i := range g.rings {
-			g.tell(message{request: getVringBase, state: vringState{uint32(i), 0}})
-			if _, _, err := g.conn.receive(); err != nil {
-				t.Fatal(err)
-			}
+			g.stopRing(i)
 		}
 	}
 }

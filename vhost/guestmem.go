@@ -8,6 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// maxGuestMemory bounds what is mapped of one front end's files, in bytes. They
+// need not have any pages, and whoever maps them without a bound has no address
+// space left for itself.
+const maxGuestMemory uint64 = 1 << 42
+
 // guestMemory is the memory of a front end, mapped here. Nothing may use a
 // slice of it after unmap.
 type guestMemory struct {
@@ -29,12 +34,8 @@ func mapGuest(table []memRegion, fds []int) (*guestMemory, error) {
 	}
 	g := &guestMemory{}
 	for i, r := range table {
-		mapped, err := mapRegion(r, fds[i])
-		if err == nil {
-			err = g.disjoint(r)
-		}
+		mapped, err := g.mapBeside(r, fds[i])
 		if err != nil {
-			g.regions = append(g.regions, mapped)
 			g.unmap()
 			return nil, fmt.Errorf("memory region %d: %w", i, err)
 		}
@@ -49,10 +50,7 @@ func (g *guestMemory) with(r memRegion, fd int) (*guestMemory, error) {
 	if len(g.regions) >= maxMemSlots {
 		return nil, fmt.Errorf("%d regions of memory are all there can be", maxMemSlots)
 	}
-	if err := g.disjoint(r); err != nil {
-		return nil, err
-	}
-	mapped, err := mapRegion(r, fd)
+	mapped, err := g.mapBeside(r, fd)
 	if err != nil {
 		return nil, err
 	}
@@ -70,13 +68,28 @@ func (g *guestMemory) without(r memRegion) (*guestMemory, error) {
 	return &guestMemory{regions: slices.DeleteFunc(slices.Clone(g.regions), same)}, nil
 }
 
+// mapBeside maps a region that is to belong to g, if there is a place for it.
+func (g *guestMemory) mapBeside(r memRegion, fd int) (guestRegion, error) {
+	left := maxGuestMemory
+	for _, o := range g.regions {
+		left -= o.offset + o.size
+	}
+	if r.size > left || r.offset > left-r.size {
+		return guestRegion{}, fmt.Errorf("it and those before it map more than %d bytes", maxGuestMemory)
+	}
+	if err := g.disjoint(r); err != nil {
+		return guestRegion{}, err
+	}
+	return mapRegion(r, fd)
+}
+
 func (g *guestMemory) empty() bool { return len(g.regions) == 0 }
 
 // mapRegion maps the file from its start: hugepage files want offsets and
 // lengths of whole pages, and the region may begin within one.
 func mapRegion(r memRegion, fd int) (guestRegion, error) {
-	if r.size == 0 || r.size > math.MaxInt64 || r.offset > math.MaxInt64-r.size || r.guest > math.MaxUint64-r.size || r.user > math.MaxUint64-r.size {
-		return guestRegion{}, fmt.Errorf("%d bytes at offset %d: the range is empty or wraps", r.size, r.offset)
+	if r.size == 0 || r.size > maxGuestMemory || r.offset > maxGuestMemory-r.size || r.guest > math.MaxUint64-r.size || r.user > math.MaxUint64-r.size {
+		return guestRegion{}, fmt.Errorf("%d bytes at offset %d: the range is empty, wraps, or is too long", r.size, r.offset)
 	}
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -87,9 +100,6 @@ func mapRegion(r memRegion, fd int) (guestRegion, error) {
 		return guestRegion{}, fmt.Errorf("it ends at byte %d of a file of %d bytes", end, st.Size)
 	}
 	page := max(int64(st.Blksize), int64(unix.Getpagesize()))
-	if end > math.MaxInt64-page {
-		return guestRegion{}, fmt.Errorf("%d bytes are too many", end)
-	}
 	length := (end + page - 1) / page * page
 	mapping, err := unix.Mmap(fd, 0, int(length), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE)
 	if err != nil {

@@ -1,6 +1,7 @@
 package vhost
 
 import (
+	"bytes"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -87,24 +88,47 @@ func (g *rawGuest) kick() {
 
 func (g *rawGuest) placeRing(i int) {
 	g.tb.Helper()
+	g.freshRing(i)
+	base := uint32(0)
+	if g.features.Has(virtio.RingPacked) {
+		base = ring.FreshPacked
+	}
+	g.describe(i, base)
+}
+
+// freshRing makes ring i anew, and tells nobody.
+func (g *rawGuest) freshRing(i int) {
+	g.tb.Helper()
 	at := i * rawRing1
 	clear(g.mem[at:][:rawRing1])
 	q := port.QueueSetup{
 		Index: i, Size: rigSize,
 		Desc: g.zone(at, rawAvail), Avail: g.zone(at+rawAvail, rawUsed-rawAvail), Used: g.zone(at+rawUsed, rawRing1-rawUsed),
 	}
-	base := uint32(0)
-	if g.features.Has(virtio.RingPacked) {
-		base = ring.FreshPacked
-	}
 	var err error
 	if g.rings[i], err = newRigRing(q, g.features); err != nil {
 		g.tb.Fatal(err)
 	}
-	index, user := uint32(i), uint64(rawUserBase+at)
+}
+
+// describe tells the back end of ring i, which goes on at base.
+func (g *rawGuest) describe(i int, base uint32) {
+	g.tb.Helper()
+	index, user := uint32(i), uint64(rawUserBase+i*rawRing1)
 	g.tell(message{request: setVringNum, state: vringState{index, rigSize}})
 	g.tell(message{request: setVringBase, state: vringState{index, base}})
 	g.tell(message{request: setVringAddr, addr: vringAddr{index: index, desc: user, avail: user + rawAvail, used: user + rawUsed}})
+}
+
+// stopRing stops ring i and gives its base.
+func (g *rawGuest) stopRing(i int) uint32 {
+	g.tb.Helper()
+	g.tell(message{request: getVringBase, state: vringState{index: uint32(i)}})
+	m, _, err := g.conn.receive()
+	if err != nil {
+		g.tb.Fatal(err)
+	}
+	return m.state.num
 }
 
 func (g *rawGuest) tell(m message, fds ...int) {
@@ -151,5 +175,23 @@ func (g *rawGuest) shorten(size int64) {
 	g.tb.Helper()
 	if err := unix.Ftruncate(g.file, size); err != nil {
 		g.tb.Fatal(err)
+	}
+}
+
+// exchange sends frame i, which comes back as a loopback device would have it.
+func (g *rawGuest) exchange(b *Backend, i int) {
+	g.tb.Helper()
+	g.offer(rawBuffers, 2048)
+	g.send(rawBuffers+2048, frameOf(i, 100))
+	frames := []Frame{{Data: make([]byte, 0, 2048)}}
+	if n := b.RxQueue(0).Enqueue(frames[:b.TxQueue(0).Dequeue(frames)]); n != 1 {
+		g.tb.Fatalf("frame %d: %d went through; %v, %v", i, n, b.TxQueue(0).Err(), b.RxQueue(0).Err())
+	}
+	if frame, ok := g.receive(); !ok || !bytes.Equal(frame, frameOf(i, 100)) {
+		g.tb.Fatalf("frame %d came back as %x", i, frame)
+	}
+	var done [2]rawDone
+	if n := g.rings[virtio.TxQueue(0)].harvest(done[:]); n != 1 {
+		g.tb.Fatalf("frame %d: %d buffers were used", i, n)
 	}
 }

@@ -1,7 +1,6 @@
 package vhost
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -195,27 +194,15 @@ func TestSecondFrontEndWaits(t *testing.T) {
 	first := newRawGuest(t, connect(), bare)
 	first.share()
 	first.start()
-	exchange := func(i int) {
-		t.Helper()
-		first.offer(rawBuffers+i*4096, 2048)
-		first.send(rawBuffers+i*4096+2048, frameOf(i, 100))
-		frames := []Frame{{Data: make([]byte, 0, 2048)}}
-		if n := b.RxQueue(0).Enqueue(frames[:b.TxQueue(0).Dequeue(frames)]); n != 1 {
-			t.Fatalf("%d frames of the first front end went through", n)
-		}
-		if frame, ok := first.receive(); !ok || !bytes.Equal(frame, frameOf(i, 100)) {
-			t.Fatalf("the first front end received %x", frame)
-		}
-	}
 	impatient, second := connect(), connect()
 	second.send(message{request: getFeatures})
 	impatient.sock.Close()
 	for i := range 10 {
-		exchange(i)
+		first.exchange(b, i)
 		time.Sleep(time.Millisecond)
 	}
 	eventually(t, "the log to tell of it", func() bool { return strings.Contains(log.String(), "a front end has to wait") })
-	exchange(11)
+	first.exchange(b, 11)
 	first.conn.sock.Close()
 	limit := time.AfterFunc(10*time.Second, func() { second.sock.Close() })
 	defer limit.Stop()
