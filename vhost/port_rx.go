@@ -56,28 +56,31 @@ func (q *portRx) Burst(bufs []*mbuf.Buf) (n int) {
 		return 0
 	}
 	d.settle()
-	if d.draining || d.ring.Pending() == 0 {
-		d.report() // a ring that has just broken has nothing either
+	if d.draining {
 		return 0
 	}
-	d.ring.Notify(false)
-	size := 0
+	size, taken := 0, 0
 	for n < len(bufs) {
-		frames := d.take(len(bufs) - n)
-		if len(frames) == 0 {
-			break
-		}
+		// A take that brings less than was asked for ends the burst: to look
+		// again at once would take a cache line from a guest that writes to it.
+		asked := min(len(bufs)-n, queueBurst)
+		frames := d.take(asked)
 		done, accepted, bytes := q.receive(bufs[n:], frames)
-		n += accepted
-		size += bytes
+		n, size, taken = n+accepted, size+bytes, taken+len(frames)
 		d.release(frames[:done])
 		if done < len(frames) {
 			d.ring.Return(len(frames) - done)
 			q.noBuf.Add(1)
 			break
 		}
+		if len(frames) < asked {
+			break
+		}
 	}
-	d.flush()
+	if taken > 0 {
+		d.ring.Notify(false)
+	}
+	d.flush() // which reports a ring that has just broken, too
 	if n > 0 {
 		q.packets.Add(uint64(n))
 		q.bytes.Add(uint64(size))

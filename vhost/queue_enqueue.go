@@ -10,7 +10,7 @@ import (
 type stock struct {
 	taken, used int // chains, in Queue.chains
 	pieces      int // of those used up, in Queue.pieces
-	want        int // chains to take next time
+	want        int // chains to take next time; 0: there are no more
 }
 
 // left is the number of chains that are not used up.
@@ -149,8 +149,7 @@ func (q *Queue) writeHeader(dst []byte, h *virtio.NetHeader, buffers int) {
 func (q *Queue) nextChain() (head uint16, pieces []ring.Piece, ok bool) {
 	s := &q.stock
 	if s.left() == 0 {
-		*s = stock{taken: q.ring.Take(q.chains[:s.want], q.pieces[:]), want: queueBurst}
-		if s.taken == 0 {
+		if !q.restock() {
 			return 0, nil, false
 		}
 	}
@@ -159,6 +158,19 @@ func (q *Queue) nextChain() (head uint16, pieces []ring.Piece, ok bool) {
 	s.used++
 	s.pieces += len(pieces)
 	return c.Head, pieces, true
+}
+
+// restock takes chains. When there were fewer than it wanted, it does not look
+// again in the same burst: that would take a cache line from a driver that writes
+// to it.
+func (q *Queue) restock() bool {
+	s := &q.stock
+	want := s.want
+	*s = stock{taken: q.ring.Take(q.chains[:want], q.pieces[:])}
+	if s.taken == want {
+		s.want = queueBurst
+	}
+	return s.taken > 0
 }
 
 // undo puts back the chains of a frame, and those behind them. Before the frame,
