@@ -266,10 +266,12 @@ func (b *Backend) adopt(c *net.UnixConn) bool {
 func (b *Backend) serveOne(c *net.UnixConn) {
 	s := newSession(b, &conn{sock: c, timeout: b.cfg.Timeout})
 	b.cfg.Log.Debug("vhost: a front end has connected")
+	stopWatch := s.watchCalls()
 	err := s.serve()
 	// The front end takes the end of the connection for the end of all use of
 	// its memory.
 	s.end()
+	stopWatch()
 	b.noteRunning(false)
 	c.Close()
 	b.wake()

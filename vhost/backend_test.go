@@ -3,9 +3,11 @@ package vhost
 import (
 	"bytes"
 	"errors"
+	"log/slog"
 	"math"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -470,4 +472,36 @@ func TestCallDescriptorMustBeEventfd(t *testing.T) {
 	}
 	c.sock.Close()
 	eventually(t, "descriptors closed", func() bool { return countFDs(t) == fds })
+}
+
+// The same of the descriptor that calls the driver, whose counter is full.
+func TestCallDescriptorThatBlocks(t *testing.T) {
+	var log safeBuffer
+	b := newTestBackend(t, BackendConfig{Log: slog.New(slog.NewTextHandler(&log, nil))})
+	call, err := newEventfd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer call.close()
+	fd := int(call.fd.Load())
+	g := newRawGuest(t, rawPeer(t, b), bare)
+	g.share()
+	g.start()
+	g.tell(message{request: setVringCall, u64: 1}, fd)
+	if !alive(g.conn) {
+		t.Fatal("an eventfd was refused")
+	}
+	unix.Write(fd, []byte("\xfe\xff\xff\xff\xff\xff\xff\xff"))
+	if err := unix.SetNonblock(fd, false); err != nil {
+		t.Fatal(err)
+	}
+	g.send(rawBuffers, frameOf(1, 100))
+	g.rings[1].arm() // it wants to be called
+	var burst sync.WaitGroup
+	burst.Go(func() { b.TxQueue(0).Dequeue([]Frame{{Data: make([]byte, 0, 100)}}) })
+	eventually(t, "the reason in the log", func() bool {
+		return strings.Contains(log.String(), "queue 1: the descriptor that calls the driver blocks")
+	})
+	burst.Wait()
+	checkServed(t, b, bare)
 }

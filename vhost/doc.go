@@ -38,11 +38,9 @@
 // its connection and nothing else; a queue whose rules it breaks is silent until
 // it is started anew.
 //
-// Two things are left to the front end's good will. With dequeue zero copy,
-// frames are read where they lie, outside of the back end, and a front end that
-// shortens its memory then makes the process die of SIGBUS. And an eventfd that
-// it has made to block, and keeps full, holds up the burst that would interrupt
-// it.
+// One thing is left to the front end's good will. With dequeue zero copy, frames
+// are read where they lie, outside of the back end, and a front end that shortens
+// its memory then makes the process die of SIGBUS.
 //
 // The socket is open to its user and root only, unless the configuration says
 // otherwise.

@@ -13,8 +13,9 @@ import (
 // allocation. port.EventFD and kickWatch wait. The zero value is not usable: see
 // newEventfd.
 type eventfd struct {
-	fd  atomic.Int32 // -1: closed
-	one [8]byte      // what Kick writes: the number 1, little-endian
+	fd      atomic.Int32  // -1: closed
+	signals atomic.Uint32 // counts their beginnings and ends: odd while one is under way
+	one     [8]byte       // what Kick writes: the number 1, little-endian
 }
 
 func newEventfd() (*eventfd, error) {
@@ -54,12 +55,21 @@ func adoptCall(fd int) (*eventfd, error) {
 // Kick implements port.Kicker; a back end finds the position in the ring.
 func (e *eventfd) Kick(uint16) { e.signal() }
 
-// signal adds 1 to the counter, which wakes the half that waits for it. It
-// never waits itself: a counter that is full has been noticed.
+// signal adds 1 to the counter, which wakes the half that waits for it. It does
+// not wait itself: a counter that is full has been noticed. But a front end can
+// make its descriptor wait; see watchCalls.
 func (e *eventfd) signal() {
 	if fd := e.fd.Load(); fd >= 0 {
+		e.signals.Add(1)
 		unix.Write(int(fd), e.one[:])
+		e.signals.Add(1)
 	}
+}
+
+// release lets a signal that waits for room in the counter go on.
+func (e *eventfd) release() {
+	var count [8]byte
+	unix.Preadv2(int(e.fd.Load()), [][]byte{count[:]}, -1, unix.RWF_NOWAIT)
 }
 
 // close gives the descriptor back. A second call, and one on nil, does

@@ -217,6 +217,8 @@ func FuzzBackendMessages(f *testing.F) {
 		f.Add([]byte{kind, 5, 6, 0, 0x80, 15, 1, 2, 3, 4, 5, 6, 7})   // a descriptor of nonsense
 		f.Add([]byte{kind, 4, 12, 5, 0, 0, 0, 1, 0, 0, 0, 255, 0, 1}) // a message that never ends
 	}
+	kick := byte(slices.Index(known, setVringKick))
+	f.Add([]byte{0, 5, 0, kick, 3, 3, 0, 0, 8, 8}) // a kick descriptor that is made to block
 	device, err := StartLoopback(LoopbackConfig{Packed: true})
 	if err != nil {
 		f.Fatal(err)
@@ -239,6 +241,9 @@ func FuzzBackendMessages(f *testing.F) {
 		next := &wildFrontend{rawGuest: newRawGuest(t, nil, features&^virtio.VhostUserProtocolFeatures)}
 		// The device takes a front end when it has let go of the one before.
 		idle := rawPeer(t, device.backend)
+		if !alive(idle) {
+			t.Fatal("the device does not answer")
+		}
 		fds, maps, goroutines := countFDs(t), countMappings(t), runtime.NumGoroutine()
 		idle.sock.Close()
 
@@ -252,6 +257,9 @@ func FuzzBackendMessages(f *testing.F) {
 		reading.Wait()
 
 		next.conn = rawPeer(t, device.backend)
+		if !alive(next.conn) {
+			t.Fatal("the device does not answer the next front end")
+		}
 		if n := countFDs(t); n != fds {
 			t.Fatalf("%d descriptors are open, %d were before", n, fds)
 		}

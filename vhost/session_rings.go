@@ -3,6 +3,7 @@ package vhost
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"vionet/mbuf"
 	"vionet/ring"
@@ -17,7 +18,8 @@ type backendRing struct {
 	addr    vringAddr
 	placed  bool // addr is known
 	kick    *kickWatch
-	started bool // there was a SET_VRING_KICK since the last GET_VRING_BASE
+	call    atomic.Pointer[eventfd] // the queue's; nil: none
+	started bool                    // there was a SET_VRING_KICK since the last GET_VRING_BASE
 	enabled bool
 	device  ring.Device    // while the queue works on it
 	lenders []*mbuf.Lender // of frames that were in use when it stopped
@@ -47,6 +49,7 @@ func (s *session) setVringFD(m message, fds []int) error {
 		if fd >= 0 {
 			call, err = adoptCall(fd)
 		}
+		r.call.Store(call)
 		r.queue.setCall(call)
 		return err
 	}
