@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"vionet/mbuf"
+	"vionet/offload"
 	"vionet/port"
 )
 
@@ -115,7 +116,7 @@ func fillIPv4(frame []byte, h *headers) {
 	}
 	ip := frame[h.ip():h.payload()]
 	putChecksum(ip[ipv4Checksum:], 0)
-	putChecksum(ip[ipv4Checksum:], checksum(ip))
+	putChecksum(ip[ipv4Checksum:], offload.Checksum(ip))
 }
 
 // fillL4 fills in the L4 checksum, or asks for it or for segments of tso bytes
@@ -131,7 +132,7 @@ func fillL4(b *mbuf.Buf, h *headers, offloads port.TxOffloads, tso int) {
 			b.Flags = h.family() | mbuf.TxUDPChecksum
 		default:
 			putChecksum(field, 0)
-			putChecksum(field, nonZero(l4Sum(b, h)))
+			putChecksum(field, offload.NonZero(l4Sum(b, h)))
 		}
 	case protoTCP:
 		field := frame[h.payload()+tcpChecksum:]
@@ -163,17 +164,17 @@ func (h *headers) family() mbuf.Flags {
 // l4Sum is the checksum over pseudo-header, L4 header and payload. The
 // headers lie in the first segment, the payload may go on in others.
 func l4Sum(b *mbuf.Buf, h *headers) uint16 {
-	var s onesSum
+	var s offload.Sum
 	ip := b.Bytes()[h.ip():]
 	if h.ipv6 {
-		s.add(ip[8:40])
+		s.Add(ip[8:40])
 	} else {
-		s.add(ip[12:20])
+		s.Add(ip[12:20])
 	}
-	s.addWord(uint16(h.proto))
-	s.addWord(uint16(h.l4Size))
+	s.AddWord(uint16(h.proto))
+	s.AddWord(uint16(h.l4Size))
 	for piece := range pieces(b, h.payload(), h.l4Size) {
-		s.add(piece)
+		s.Add(piece)
 	}
-	return s.checksum()
+	return s.Checksum()
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"vionet/mbuf"
+	"vionet/offload"
 	"vionet/port"
 )
 
@@ -65,12 +66,12 @@ func finish(b *mbuf.Buf) {
 			return
 		}
 	}
-	var s onesSum
+	var s offload.Sum
 	for piece := range pieces(b, start, left) {
-		s.add(piece)
+		s.Add(piece)
 	}
 	var sum [2]byte
-	binary.BigEndian.PutUint16(sum[:], nonZero(s.checksum()))
+	binary.BigEndian.PutUint16(sum[:], offload.NonZero(s.Checksum()))
 	// The field may lie on the border of two segments.
 	rest := sum[:]
 	for piece := range pieces(b, field, len(sum)) {
