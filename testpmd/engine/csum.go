@@ -36,8 +36,9 @@ func forwardCsum(s *Stream) int {
 			s.Watch.checked(s, b, flags, l)
 		}
 	}
-	s.split(pkts)
-	s.send(pkts)
+	out := s.segment(pkts)
+	s.split(out)
+	s.send(out)
 	return len(pkts)
 }
 
@@ -70,6 +71,13 @@ func (s *Stream) fillChecksums(b *mbuf.Buf) *layers {
 	ok := l.inner.parseEther(frame, b.PacketLen())
 	if ok && s.ParseTunnel {
 		l.enter(frame, s.TunnelPorts)
+	}
+	if b.Flags&mbuf.RxLRO != 0 {
+		s.complete(b)
+		if s.TSOSize > 0 && b.Flags&mbuf.TxTSO != 0 {
+			b.SegSize = uint16(s.TSOSize)
+		}
+		return l
 	}
 	if b.Flags&mbuf.RxL4None != 0 && !(ok && l.inner.sums(b.CSumStart)) {
 		finish(b)

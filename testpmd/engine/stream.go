@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"vionet/mbuf"
+	"vionet/offload"
 	"vionet/port"
 )
 
@@ -83,6 +84,12 @@ type Stream struct {
 	dice    dice
 
 	layers layers // of the packet that mode csum works on
+
+	// Large packets of the burst that segment is to look at, and the scratch
+	// for it.
+	large     int
+	segmenter offload.Segmenter
+	segmented []*mbuf.Buf
 
 	// Scratch of a packet that is split.
 	one       [1]*mbuf.Buf
