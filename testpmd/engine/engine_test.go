@@ -69,12 +69,14 @@ type sink struct {
 	room      int
 	sent      []sent
 	quiet     bool // keep no record
+	longest   int  // burst that was offered, in packets
 	reclaimed int
 }
 
 func (q *sink) Burst(bufs []*mbuf.Buf) int {
 	n := min(len(bufs), q.room)
 	q.room -= n
+	q.longest = max(q.longest, len(bufs))
 	if q.quiet {
 		q.cache.Put(bufs[:n])
 		return n

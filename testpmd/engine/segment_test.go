@@ -193,6 +193,17 @@ func TestSegmentsWithoutRoom(t *testing.T) {
 	r.accounted(t)
 }
 
+// The segments of a burst are no longer burst than others.
+func TestSegmentsGoInBursts(t *testing.T) {
+	frame, _, _ := l4Case{payload: 1000}.build()
+	r := newMergedRig(t, StreamConfig{Burst: 8}, mbuf.RxL4None, 100, frame, frame, frame)
+	IO.Forward(r.Stream)
+	if r.tx.longest != 8 || r.TxPackets.Load() != 30 {
+		t.Errorf("%d packets, up to %d at a time, want 30 and 8", r.TxPackets.Load(), r.tx.longest)
+	}
+	r.accounted(t)
+}
+
 // mergedFlood is a flood of large packets.
 type mergedFlood struct{ flood }
 

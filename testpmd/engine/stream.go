@@ -157,8 +157,15 @@ func (s *Stream) receive() []*mbuf.Buf {
 	return s.bufs[:n]
 }
 
-// send transmits pkts and frees those that the queue does not take.
+// send transmits pkts and frees those that the queue does not take. Where large
+// packets were cut, that is more than one burst.
 func (s *Stream) send(pkts []*mbuf.Buf) {
+	for burst := range slices.Chunk(pkts, s.Burst) {
+		s.sendBurst(burst)
+	}
+}
+
+func (s *Stream) sendBurst(pkts []*mbuf.Buf) {
 	s.Watch.sending(s.TxPort, s.TxQueue, pkts)
 	s.Tap.show(Tx, s.TxPort, s.TxQueue, pkts)
 	n := s.Tx.Burst(pkts)

@@ -33,7 +33,7 @@ func (w *Watch) received(port, queue int, pkts []*mbuf.Buf) {
 
 // sending describes pkts, if that is wanted.
 func (w *Watch) sending(port, queue int, pkts []*mbuf.Buf) {
-	if level := w.level.Load(); level > 1 && len(pkts) > 0 {
+	if level := w.level.Load(); level > 1 {
 		w.describe(port, queue, "sent", "Send", txFlagNames, pkts)
 	}
 }
