@@ -193,64 +193,88 @@ func (d *PackedDevice) flags(at place) uint16 {
 	return uint16(atomic.LoadUint32(&d.areas.desc[at.offset].Word) >> 16)
 }
 
-// Take takes the next chain; see Device.
-func (d *PackedDevice) Take(pieces []Piece) (id uint16, n int, ok bool) {
-	if d.Pending() == 0 {
-		return 0, 0, false
+// Take takes chains; see Device.
+func (d *PackedDevice) Take(chains []Chain, pieces []Piece) int {
+	used := 0
+	for i := range chains {
+		if d.Pending() == 0 {
+			return i
+		}
+		id, n := d.takeChain(pieces[used:])
+		if n == 0 {
+			return d.tooLong(i, pieces)
+		}
+		chains[i] = Chain{Head: id, Pieces: uint16(n)}
+		used += n
 	}
+	return len(chains)
+}
+
+// takeChain takes the next chain, which is there, and gives the number of its
+// pieces, or 0.
+func (d *PackedDevice) takeChain(pieces []Piece) (id uint16, n int) {
 	at, slots := d.next, 0
 	for more := true; more; slots++ {
 		if slots == d.size-d.taken {
-			return 0, 0, d.Fail("descriptor", "more are available than the virtqueue has", uint64(at.offset))
+			d.Fail("descriptor", "more are available than the virtqueue has", uint64(at.offset))
+			return 0, 0
 		}
 		e := &d.areas.desc[at.offset]
 		word := atomic.LoadUint32(&e.Word)
 		desc := Desc{Addr: e.Addr, Len: e.Len, Flags: uint16(word >> 16)}
 		if !at.available(desc.Flags) {
-			return 0, 0, d.Fail("descriptor flags", "a chain goes on where nothing is available", uint64(desc.Flags))
+			d.Fail("descriptor flags", "a chain goes on where nothing is available", uint64(desc.Flags))
+			return 0, 0
 		}
-		if n, ok = d.walk(desc, pieces, n); !ok {
-			return 0, 0, false
+		if n = d.walk(desc, pieces, n); n == 0 {
+			return 0, 0
 		}
 		id = uint16(word) // that of the last one is the chain's
 		at.move(1, d.size)
 		more = desc.Flags&DescNext != 0
 	}
 	if int(id) >= d.size {
-		return 0, 0, d.Fail("buffer id", "it is not below the size of the queue", uint64(id))
+		d.Fail("buffer id", "it is not below the size of the queue", uint64(id))
+		return 0, 0
 	}
 	if d.length[id] != 0 {
-		return 0, 0, d.Fail("buffer id", "the driver gave it away and has not got it back", uint64(id))
+		d.Fail("buffer id", "the driver gave it away and has not got it back", uint64(id))
+		return 0, 0
 	}
 	d.length[id] = uint16(slots)
 	d.order[d.takes] = id
 	d.takes = int(around(d.takes+1, d.size))
 	d.taken += slots
 	d.next = at
-	return id, n, true
+	return id, n
 }
 
 // walk copies a descriptor, or the table that it points to, into pieces, where
-// n came before it. Entries of a table follow each other without links.
-func (d *PackedDevice) walk(desc Desc, pieces []Piece, n int) (int, bool) {
+// n came before it, and gives the number of pieces then, or 0. Entries of a
+// table follow each other without links.
+func (d *PackedDevice) walk(desc Desc, pieces []Piece, n int) int {
 	if desc.Flags&DescIndirect == 0 {
-		return n + 1, d.put(pieces, n, desc)
+		if !d.put(pieces, n, desc) {
+			return 0
+		}
+		return n + 1
 	}
 	table, ok := d.table(desc)
 	if !ok {
-		return 0, false
+		return 0
 	}
 	for ; len(table) > 0; table = table[DescSize:] {
 		entry := decodeDesc(table)
 		if entry.Flags&DescIndirect != 0 {
-			return 0, d.Fail("indirect flags", "a table within a table", uint64(entry.Flags))
+			d.Fail("indirect flags", "a table within a table", uint64(entry.Flags))
+			return 0
 		}
 		if !d.put(pieces, n, entry) {
-			return 0, false
+			return 0
 		}
 		n++
 	}
-	return n, true
+	return n
 }
 
 // Return puts the last n chains that were taken back.
@@ -267,20 +291,23 @@ func (d *PackedDevice) Return(n int) {
 	}
 }
 
-// Complete gives the chain of a buffer id back; see Device.
-func (d *PackedDevice) Complete(id uint16, written uint32) {
-	flags := uint16(0)
-	if d.done.wrap {
-		flags = packedAvail | packedUsed
+// Complete gives chains back; see Device.
+func (d *PackedDevice) Complete(done []Completion) {
+	for i := range done {
+		id, written := done[i].Head, done[i].Len
+		flags := uint16(0)
+		if d.done.wrap {
+			flags = packedAvail | packedUsed
+		}
+		if written > 0 {
+			flags |= DescWrite // the length counts
+		}
+		d.burst = append(d.burst, PackedUsed{Offset: uint16(d.done.offset), ID: id, Flags: flags, Len: written})
+		slots := int(d.length[id])
+		d.length[id] = 0
+		d.taken -= slots
+		d.done.move(slots, d.size)
 	}
-	if written > 0 {
-		flags |= DescWrite // the length counts
-	}
-	d.burst = append(d.burst, PackedUsed{Offset: uint16(d.done.offset), ID: id, Flags: flags, Len: written})
-	slots := int(d.length[id])
-	d.length[id] = 0
-	d.taken -= slots
-	d.done.move(slots, d.size)
 }
 
 // Flush shows the driver everything completed; see Device.

@@ -108,17 +108,32 @@ func (g *guestMemory) disjoint(r memRegion) error {
 }
 
 // slice gives the n bytes at a device address, or false when they do not all
-// lie in one region.
-func (g *guestMemory) slice(addr uint64, n uint32) ([]byte, bool) {
-	for i := range g.regions {
-		r := &g.regions[i]
-		// Below the region's start, off wraps and is too large.
-		off := addr - r.guest
-		if off < r.size && uint64(n) <= r.size-off {
-			return r.bytes[off : off+uint64(n)], true
-		}
+// lie in the region.
+func (r *guestRegion) slice(addr uint64, n uint32) ([]byte, bool) {
+	// Below the region's start, off wraps and is too large.
+	off := addr - r.guest
+	if off < r.size && uint64(n) <= r.size-off {
+		return r.bytes[off : off+uint64(n)], true
 	}
 	return nil, false
+}
+
+// find gives the n bytes at a device address and the region that they lie in;
+// nil when there is none that holds them all.
+func (g *guestMemory) find(addr uint64, n uint32) ([]byte, *guestRegion) {
+	for i := range g.regions {
+		if b, ok := g.regions[i].slice(addr, n); ok {
+			return b, &g.regions[i]
+		}
+	}
+	return nil, nil
+}
+
+// slice gives the n bytes at a device address, or false when they do not all
+// lie in one region.
+func (g *guestMemory) slice(addr uint64, n uint32) ([]byte, bool) {
+	b, region := g.find(addr, n)
+	return b, region != nil
 }
 
 // userSlice gives the n bytes at an address of the front end's process.

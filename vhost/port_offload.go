@@ -55,34 +55,33 @@ func (q *portRx) readHeader(b *mbuf.Buf, h virtio.NetHeader) bool {
 	return true
 }
 
-// request turns b's flags into the header for the guest. The checksum is left
-// to a guest that can do without, and filled in for another. It is false for a
-// packet that asks for what is not there.
-func (q *portTx) request(b *mbuf.Buf) (h virtio.NetHeader, ok bool) {
-	const asks = mbuf.TxL4Mask | mbuf.TxVLAN
-	if b.Flags&asks == 0 {
-		return h, true
-	}
+// request turns the flags of b, which asks for something, into the header for
+// the guest, which is good for this packet only. The checksum is left to a guest
+// that can do without, and filled in for another. It is nil for a packet that
+// asks for what is not there.
+func (q *portTx) request(b *mbuf.Buf) *virtio.NetHeader {
+	h := &q.header
+	*h = virtio.NetHeader{}
 	if !q.permits(b.Flags) || b.Flags&mbuf.TxVLAN != 0 && b.Len() < etherAddrsLen {
-		return h, false
+		return nil
 	}
 	if b.Flags&mbuf.TxL4Mask == 0 {
-		return h, true
+		return h
 	}
 	start, field, ok := startChecksum(b)
-	if !ok || b.Flags&mbuf.TxTSO != 0 && !q.segmentation(b, &h) {
-		return h, false
+	if !ok || b.Flags&mbuf.TxTSO != 0 && !q.segmentation(b, h) {
+		return nil
 	}
 	if !q.dev.features.Has(virtio.NetGuestCSUM) {
 		completePacket(b, start, field)
-		return h, true
+		return h
 	}
 	h.Flags, h.CSumStart, h.CSumOffset = virtio.HdrNeedsCSum, start, field
 	if b.Flags&mbuf.TxVLAN != 0 {
 		h.CSumStart += vlanTagLen
 		h.HdrLen += vlanTagLen
 	}
-	return h, true
+	return h
 }
 
 // permits reports whether every request in flags was enabled at Start.
