@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"vionet/mbuf"
+	"vionet/offload"
 	"vionet/port"
 	"vionet/virtio"
 )
@@ -140,8 +141,12 @@ func startChecksum(b *mbuf.Buf) (start, field uint16, ok bool) {
 	frame := b.Bytes()
 	length := b.PacketLen() - int(start)
 	addresses := frame[int(b.L2Len)+source:][:n]
-	sum := uint32(onesSum(addresses)) + uint32(proto) + uint32(length>>16) + uint32(length&0xffff)
-	binary.BigEndian.PutUint16(frame[int(start+field):], fold(sum))
+	var sum offload.Sum
+	sum.Add(addresses)
+	sum.AddWord(uint16(proto))
+	sum.AddWord(uint16(length >> 16))
+	sum.AddWord(uint16(length))
+	binary.BigEndian.PutUint16(frame[int(start+field):], sum.Folded())
 	return start, field, true
 }
 
@@ -161,8 +166,8 @@ func askSegmentation(b *mbuf.Buf, h *virtio.NetHeader) bool {
 	}
 	if b.Flags&mbuf.TxIPv4 != 0 { // the segments' headers are made from it
 		ip := b.Bytes()[b.L2Len : b.L2Len+b.L3Len]
-		ip[ipv4Checksum], ip[ipv4Checksum+1] = 0, 0
-		binary.BigEndian.PutUint16(ip[ipv4Checksum:], ^onesSum(ip))
+		binary.BigEndian.PutUint16(ip[ipv4Checksum:], 0)
+		binary.BigEndian.PutUint16(ip[ipv4Checksum:], offload.Checksum(ip))
 	}
 	h.GSOSize, h.HdrLen = b.SegSize, headers
 	return true
@@ -171,20 +176,14 @@ func askSegmentation(b *mbuf.Buf, h *virtio.NetHeader) bool {
 // completePacket is completeChecksum of a packet whose checksum field lies in
 // its first segment.
 func completePacket(b *mbuf.Buf, start, offset uint16) {
-	sum := uint32(0)
-	skip, odd := int(start), false
+	var sum offload.Sum
+	skip := int(start)
 	for seg := b; seg != nil; seg = seg.Next() {
 		data := seg.Bytes()
-		data = data[min(skip, len(data)):]
-		skip = max(skip-seg.Len(), 0)
-		part := onesSum(data)
-		if odd { // its bytes stand in the other halves of the words
-			part = part<<8 | part>>8
-		}
-		sum += uint32(part)
-		odd = odd != (len(data)%2 == 1)
+		sum.Add(data[min(skip, len(data)):])
+		skip = max(skip-len(data), 0)
 	}
-	putChecksum(b.Bytes()[int(start)+int(offset):], fold(sum))
+	putChecksum(b.Bytes()[int(start)+int(offset):], sum.Checksum())
 }
 
 // stripVLAN takes the outer tag out of a received frame into b.VLAN.
