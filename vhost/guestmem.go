@@ -149,17 +149,26 @@ func (g *guestMemory) userSlice(addr uint64, n int) ([]byte, bool) {
 }
 
 // unmap gives the mappings back. A second call does nothing.
-func (g *guestMemory) unmap() { g.unmapUnless(&guestMemory{}) }
+func (g *guestMemory) unmap() {
+	unmapAll(g.mappingsBeside(&guestMemory{}))
+	g.regions = nil
+}
 
-// unmapUnless gives those mappings back that are not part of other.
-func (g *guestMemory) unmapUnless(other *guestMemory) {
+// mappingsBeside gives the mappings that are not part of other.
+func (g *guestMemory) mappingsBeside(other *guestMemory) (mappings [][]byte) {
 	for _, r := range g.regions {
 		kept := slices.ContainsFunc(other.regions, func(o guestRegion) bool {
 			return len(o.mapping) > 0 && len(r.mapping) > 0 && &o.mapping[0] == &r.mapping[0]
 		})
 		if r.mapping != nil && !kept {
-			unix.Munmap(r.mapping)
+			mappings = append(mappings, r.mapping)
 		}
 	}
-	g.regions = nil
+	return mappings
+}
+
+func unmapAll(mappings [][]byte) {
+	for _, m := range mappings {
+		unix.Munmap(m)
+	}
 }

@@ -42,6 +42,7 @@ func (q *portRx) start(c *port.Config, stopped <-chan struct{}) {
 func (q *portRx) release() {
 	q.cache = q.own
 	q.cache.Flush()
+	q.dev.settleIdle()
 }
 
 // Burst receives packets. A guest whose frames are polled for needs not kick.
@@ -52,28 +53,32 @@ func (q *portRx) Burst(bufs []*mbuf.Buf) int {
 	if d.ring == nil {
 		return 0
 	}
-	if d.ring.Pending() == 0 {
-		d.report() // a ring that has just broken has nothing either
+	d.settle()
+	if d.draining {
 		return 0
 	}
-	d.ring.Notify(false)
-	n, size := 0, 0
+	n, size, taken := 0, 0, 0
 	for n < len(bufs) {
-		frames := d.take(len(bufs) - n)
-		if len(frames) == 0 {
-			break
-		}
-		copied, accepted, bytes := q.receive(bufs[n:], frames)
-		d.giveBack(frames[:copied])
-		n += accepted
-		size += bytes
-		if copied < len(frames) {
-			d.ring.Return(len(frames) - copied)
+		// A take that brings less than was asked for ends the burst: to look
+		// again at once would take a cache line from a guest that writes to it.
+		asked := min(len(bufs)-n, queueBurst)
+		frames := d.take(asked)
+		done, accepted, bytes := q.receive(bufs[n:], frames)
+		n, size, taken = n+accepted, size+bytes, taken+len(frames)
+		d.release(frames[:done])
+		if done < len(frames) {
+			d.ring.Return(len(frames) - done)
 			q.noBuf.Add(1)
 			break
 		}
+		if len(frames) < asked {
+			break
+		}
 	}
-	d.flush()
+	if taken > 0 {
+		d.ring.Notify(false)
+	}
+	d.flush() // which reports a ring that has just broken, too
 	if n > 0 {
 		q.packets.Add(uint64(n))
 		q.bytes.Add(uint64(size))
@@ -81,16 +86,21 @@ func (q *portRx) Burst(bufs []*mbuf.Buf) int {
 	return n
 }
 
-// receive copies frames into packets, until buffers are short. It returns how
-// many it has copied, and how many packets came of them with how many bytes.
-func (q *portRx) receive(bufs []*mbuf.Buf, frames []takenFrame) (copied, n, size int) {
+// receive makes packets of frames, until buffers are short. It returns how many
+// frames it is done with, and how many packets came of them with how many bytes.
+func (q *portRx) receive(bufs []*mbuf.Buf, frames []takenFrame) (done, n, size int) {
 	fresh := q.fresh[:q.cache.Get(q.fresh[:len(frames)])]
-	for i, b := range fresh {
-		f := &frames[i]
-		if !q.copyFrame(b, f) {
-			q.cache.Put(fresh[i:])
-			return i, n, size
+	for done < len(frames) {
+		f := &frames[done]
+		b := q.lend(f)
+		if b == nil {
+			if len(fresh) == 0 || !q.copyFrame(fresh[0], f) {
+				break
+			}
+			b, fresh = fresh[0], fresh[1:]
+			q.dev.noteCopied(f)
 		}
+		done++
 		b.Port = q.id
 		if !q.accept(b, f.header) {
 			q.drop(b)
@@ -100,7 +110,16 @@ func (q *portRx) receive(bufs []*mbuf.Buf, frames []takenFrame) (copied, n, size
 		size += b.PacketLen()
 		n++
 	}
-	return len(fresh), n, size
+	q.cache.Put(fresh)
+	return done, n, size
+}
+
+// lend makes a packet of f without copying it; nil when it has to be copied.
+func (q *portRx) lend(f *takenFrame) *mbuf.Buf {
+	if q.dev.lending == nil || q.offloads&port.RxVLANStrip != 0 { // that writes
+		return nil
+	}
+	return q.dev.lend(f)
 }
 
 // copyFrame copies a frame into b and as many buffers more as it takes. It is
@@ -168,6 +187,7 @@ func (q *portRx) Wait(ctx context.Context) error {
 	if q.stopped == nil {
 		return fmt.Errorf("wait for packets: %w: configure the port with RxInterrupts", port.ErrNotSupported)
 	}
+	q.dev.settleIdle()
 	for {
 		// Off and on: the guest is asked to kick for what comes next.
 		q.dev.SetNotify(false)

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"sync"
 
+	"vionet/mbuf"
 	"vionet/ring"
 	"vionet/virtio"
 )
@@ -53,6 +54,9 @@ type Queue struct {
 	features   virtio.Features // negotiated
 	mergeable  bool            // so are mergeable receive buffers
 	requests   bool            // headers may ask for something
+	lends      bool            // frames that the driver sends may stay in its memory
+	lending    *lending        // nil: none does
+	draining   bool            // a ring that stops waits for lent frames
 	stats      QueueStats
 	reported   bool         // the broken rule was logged
 	region     *guestRegion // the one looked at last
@@ -81,6 +85,9 @@ func (q *Queue) start(r ring.Device, mem *guestMemory, features virtio.Features)
 	q.region = &mem.regions[0]
 	q.headerSize = virtio.HeaderSize(features)
 	q.mergeable = features.Has(virtio.NetMrgRxbuf)
+	if q.lends {
+		q.lending = newLending(r.Size())
+	}
 	q.requests = features&(virtio.NetCSUM|virtio.NetHostTSO4|virtio.NetHostTSO6) != 0
 }
 
@@ -92,11 +99,15 @@ func (q *Queue) wake() {
 	}
 }
 
-// stop returns when no burst works on the ring any more.
-func (q *Queue) stop() {
+// stop returns when no burst works on the ring any more. It returns the lender
+// of frames that are still in use in spite of that, if there are any: the memory
+// stays mapped until it has them back.
+func (q *Queue) stop() *mbuf.Lender {
+	late := q.drain()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.ring, q.mem, q.region = nil, nil, nil
+	return late
 }
 
 // setCall gives the queue the eventfd that interrupts the driver; the one

@@ -5,13 +5,16 @@ import (
 	"vionet/virtio"
 )
 
-// stock is chains of a receive queue that were taken for a burst and are used
-// up one after the other. What is left goes back at the burst's end.
+// stock is chains of a receive queue that were taken for a burst, and are used up
+// one after the other. What is left goes back at the burst's end.
 type stock struct {
-	chains []ring.Chain
-	pieces []ring.Piece // those of chains, and more
-	want   int          // chains to take next time
+	taken, used int // chains, in Queue.chains
+	pieces      int // of those used up, in Queue.pieces
+	want        int // chains to take next time; 0: there are no more
 }
+
+// left is the number of chains that are not used up.
+func (s *stock) left() int { return s.taken - s.used }
 
 // copyJob is bytes that are to be copied at the end of a burst.
 type copyJob struct{ dst, src []byte }
@@ -48,7 +51,7 @@ func (q *Queue) beginDelivery(n int) {
 func (q *Queue) endDelivery() {
 	q.copyNow()
 	q.ring.Complete(q.done)
-	q.ring.Return(len(q.stock.chains))
+	q.ring.Return(q.stock.left())
 	q.flush()
 }
 
@@ -146,23 +149,35 @@ func (q *Queue) writeHeader(dst []byte, h *virtio.NetHeader, buffers int) {
 // nextChain gives the next chain of the stock, which it fills when it is empty.
 func (q *Queue) nextChain() (head uint16, pieces []ring.Piece, ok bool) {
 	s := &q.stock
-	if len(s.chains) == 0 {
-		s.chains = q.chains[:q.ring.Take(q.chains[:s.want], q.pieces[:])]
-		s.pieces, s.want = q.pieces[:], queueBurst
-		if len(s.chains) == 0 {
+	if s.left() == 0 {
+		if !q.restock() {
 			return 0, nil, false
 		}
 	}
-	c := s.chains[0]
-	pieces = s.pieces[:c.Pieces]
-	s.chains, s.pieces = s.chains[1:], s.pieces[c.Pieces:]
+	c := q.chains[s.used]
+	pieces = q.pieces[s.pieces : s.pieces+int(c.Pieces)]
+	s.used++
+	s.pieces += len(pieces)
 	return c.Head, pieces, true
+}
+
+// restock takes chains. When there were fewer than it wanted, it does not look
+// again in the same burst: that would take a cache line from a driver that writes
+// to it.
+func (q *Queue) restock() bool {
+	s := &q.stock
+	want := s.want
+	*s = stock{taken: q.ring.Take(q.chains[:want], q.pieces[:])}
+	if s.taken == want {
+		s.want = queueBurst
+	}
+	return s.taken > 0
 }
 
 // undo puts back the chains of a frame, and those behind them. Before the frame,
 // the burst had so many copies to do and so many buffers filled.
 func (q *Queue) undo(copies, buffers int) {
-	q.ring.Return(len(q.done) - buffers + len(q.stock.chains))
-	q.stock.chains = nil
+	q.ring.Return(len(q.done) - buffers + q.stock.left())
+	q.stock = stock{want: queueBurst}
 	q.copies, q.done = q.copies[:copies], q.done[:buffers]
 }

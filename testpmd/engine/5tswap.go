@@ -8,7 +8,7 @@ import "vionet/mbuf"
 var FiveTupleSwap = &Engine{Name: "5tswap", Forward: forwardFiveTupleSwap}
 
 func forwardFiveTupleSwap(s *Stream) int {
-	pkts := s.receive()
+	pkts := s.receiveOwn()
 	if len(pkts) == 0 {
 		return 0
 	}

@@ -18,7 +18,7 @@ import (
 var Csum = &Engine{Name: "csum", Forward: forwardCsum, Checks: true}
 
 func forwardCsum(s *Stream) int {
-	pkts := s.receive()
+	pkts := s.receiveOwn()
 	if len(pkts) == 0 {
 		return 0
 	}

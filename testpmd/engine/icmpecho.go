@@ -12,7 +12,7 @@ import (
 var ICMPEcho = &Engine{Name: "icmpecho", Forward: forwardICMPEcho}
 
 func forwardICMPEcho(s *Stream) int {
-	pkts := s.receive()
+	pkts := s.receiveOwn()
 	if len(pkts) == 0 {
 		return 0
 	}

@@ -9,7 +9,7 @@ import (
 var MAC = &Engine{Name: "mac", Forward: forwardMAC}
 
 func forwardMAC(s *Stream) int {
-	pkts := s.receive()
+	pkts := s.receiveOwn()
 	if len(pkts) == 0 {
 		return 0
 	}

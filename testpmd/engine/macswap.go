@@ -4,7 +4,7 @@ package engine
 var MACSwap = &Engine{Name: "macswap", Forward: forwardMACSwap}
 
 func forwardMACSwap(s *Stream) int {
-	pkts := s.receive()
+	pkts := s.receiveOwn()
 	if len(pkts) == 0 {
 		return 0
 	}

@@ -21,6 +21,9 @@ type StreamConfig struct {
 	Rx              port.RxQueue
 	Tx              port.TxQueue
 
+	RxLends bool // received packets may be lent: see mbuf.Lender
+	TxDMA   bool // a device reads sent packets, which must not be lent then
+
 	Burst   int           // packets at a time, at most MaxBurst
 	Retries int           // how often to offer again what Tx did not take
 	Delay   time.Duration // between two retries
@@ -160,6 +163,9 @@ func (s *Stream) receive() []*mbuf.Buf {
 // send transmits pkts and frees those that the queue does not take. Where large
 // packets were cut, that is more than one burst.
 func (s *Stream) send(pkts []*mbuf.Buf) {
+	if s.RxLends && s.TxDMA {
+		pkts = s.own(pkts)
+	}
 	for burst := range slices.Chunk(pkts, s.Burst) {
 		s.sendBurst(burst)
 	}
