@@ -208,6 +208,25 @@ func TestPortCutsAmongOthers(t *testing.T) {
 	}
 }
 
+// The buffers of one packet's segments are used again for those of the next.
+func TestPortCutsPacketAfterPacket(t *testing.T) {
+	r, g := newLargeRig(t, virtio.NetMrgRxbuf)
+	large := []largeTCP{{flags: 0x18, payload: 2500, size: 1000}, {flags: 0x10, payload: 2000, size: 500}, {ipv6: true, payload: 900, size: 100}}
+	var bufs []*mbuf.Buf
+	for _, l := range large {
+		bufs = append(bufs, l.packet(t, r.pool, 2048))
+	}
+	if n := r.port.TxQueue(0).Burst(bufs); n != len(bufs) {
+		t.Fatalf("Burst = %d", n)
+	}
+	for _, l := range large {
+		for i := range l.segments() {
+			h, frame := g.receive(0)
+			l.check(t, i, h, frame)
+		}
+	}
+}
+
 // While the guest has too few buffers for all segments it gets none of them, and
 // all when it has made room.
 func TestPortSendsSegmentsWholeOrNot(t *testing.T) {
