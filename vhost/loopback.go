@@ -261,10 +261,14 @@ func (p *loopPair) deliver(h *virtio.NetHeader, data [][]byte, size int) bool {
 // where the driver takes that its segmentation, still to be done.
 func (p *loopPair) partial(in virtio.NetHeader) virtio.NetHeader {
 	out := virtio.NetHeader{Flags: virtio.HdrNeedsCSum, CSumStart: in.CSumStart, CSumOffset: in.CSumOffset}
-	tso4 := in.GSOType == virtio.GSOTCPv4 && p.rx.features.Has(virtio.NetGuestTSO4)
-	tso6 := in.GSOType == virtio.GSOTCPv6 && p.rx.features.Has(virtio.NetGuestTSO6)
+	kind := in.GSOType &^ virtio.GSOECN
+	tso4 := kind == virtio.GSOTCPv4 && p.rx.features.Has(virtio.NetGuestTSO4)
+	tso6 := kind == virtio.GSOTCPv6 && p.rx.features.Has(virtio.NetGuestTSO6)
 	if tso4 || tso6 {
-		out.GSOType, out.GSOSize, out.HdrLen = in.GSOType, in.GSOSize, in.HdrLen
+		out.GSOType, out.GSOSize, out.HdrLen = kind, in.GSOSize, in.HdrLen
+		if p.rx.features.Has(virtio.NetGuestECN) {
+			out.GSOType = in.GSOType
+		}
 	}
 	return out
 }

@@ -47,7 +47,8 @@ const (
 )
 
 // tsoFeatures are what TSO is about.
-const tsoFeatures = virtio.NetHostTSO4 | virtio.NetHostTSO6 | virtio.NetGuestTSO4 | virtio.NetGuestTSO6
+const tsoFeatures = virtio.NetHostTSO4 | virtio.NetHostTSO6 | virtio.NetHostECN |
+	virtio.NetGuestTSO4 | virtio.NetGuestTSO6 | virtio.NetGuestECN
 
 // vhostPort is a port whose other end is a guest: it receives what the guest
 // sends, and sends what the guest receives. Without a guest its link is down
@@ -148,8 +149,8 @@ func (p *vhostPort) Info() port.Info {
 }
 
 // capabilities are the offloads that the port has, whatever the guest has.
-// Segmentation is only as good as the guest: a packet that asks for it is
-// dropped where the guest takes none.
+// Large packets go to the guest as they are where it takes them, and in segments
+// where it does not.
 func (p *vhostPort) capabilities() (rx port.RxOffloads, tx port.TxOffloads) {
 	rx = port.RxVLANStrip | port.RxUDPCksum | port.RxTCPCksum | port.RxScatter
 	tx = port.TxVLANInsert | port.TxUDPCksum | port.TxTCPCksum | port.TxMultiSegs

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"vionet/mbuf"
+	"vionet/offload"
 	"vionet/port"
 	"vionet/virtio"
 )
@@ -18,6 +19,7 @@ type portTx struct {
 	offloads port.TxOffloads
 	tag      [vlanTagLen]byte // scratch of the packet being sent
 	header   virtio.NetHeader // the same
+	gso      offload.Segmenter
 
 	packets, bytes, errors atomic.Uint64
 }
@@ -50,6 +52,13 @@ func (q *portTx) Burst(bufs []*mbuf.Buf) int {
 	for _, b := range bufs {
 		var header *virtio.NetHeader
 		if b.Flags&(mbuf.TxL4Mask|mbuf.TxVLAN) != 0 {
+			if q.mustCut(b) {
+				if !q.sendSegments(b) {
+					break
+				}
+				n++
+				continue
+			}
 			if header = q.request(b); header == nil {
 				refused++
 				n++

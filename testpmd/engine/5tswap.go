@@ -15,8 +15,7 @@ func forwardFiveTupleSwap(s *Stream) int {
 	for _, b := range pkts {
 		swapFiveTuple(b)
 	}
-	s.plainRequests(pkts)
-	s.send(pkts)
+	s.send(s.plainRequests(pkts))
 	return len(pkts)
 }
 

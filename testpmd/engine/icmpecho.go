@@ -25,8 +25,7 @@ func forwardICMPEcho(s *Stream) int {
 	}
 	s.cache.Put(pkts[replies:])
 	if replies > 0 {
-		s.plainRequests(pkts[:replies])
-		s.send(pkts[:replies])
+		s.send(s.plainRequests(pkts[:replies]))
 	}
 	return len(pkts)
 }

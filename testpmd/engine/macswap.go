@@ -11,8 +11,7 @@ func forwardMACSwap(s *Stream) int {
 	for _, b := range pkts {
 		swapMACs(b.Bytes())
 	}
-	s.plainRequests(pkts)
-	s.send(pkts)
+	s.send(s.plainRequests(pkts))
 	return len(pkts)
 }
 

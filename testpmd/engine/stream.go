@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"vionet/mbuf"
+	"vionet/offload"
 	"vionet/port"
 )
 
@@ -87,6 +88,12 @@ type Stream struct {
 
 	layers layers // of the packet that mode csum works on
 
+	// Large packets of the burst that segment is to look at, and the scratch
+	// for it.
+	large     int
+	segmenter offload.Segmenter
+	segmented []*mbuf.Buf
+
 	// Scratch of a packet that is split.
 	one       [1]*mbuf.Buf
 	lengths   []int
@@ -153,11 +160,18 @@ func (s *Stream) receive() []*mbuf.Buf {
 	return s.bufs[:n]
 }
 
-// send transmits pkts and frees those that the queue does not take.
+// send transmits pkts and frees those that the queue does not take. Where large
+// packets were cut, that is more than one burst.
 func (s *Stream) send(pkts []*mbuf.Buf) {
 	if s.RxLends && s.TxDMA {
 		pkts = s.own(pkts)
 	}
+	for burst := range slices.Chunk(pkts, s.Burst) {
+		s.sendBurst(burst)
+	}
+}
+
+func (s *Stream) sendBurst(pkts []*mbuf.Buf) {
 	s.Watch.sending(s.TxPort, s.TxQueue, pkts)
 	s.Tap.show(Tx, s.TxPort, s.TxQueue, pkts)
 	n := s.Tx.Burst(pkts)
