@@ -38,7 +38,7 @@ func checkServed(t testing.TB, b *Backend, features virtio.Features) {
 // else.
 func TestMemoryShortened(t *testing.T) {
 	pool := newPool(t)
-	conf := port.Config{Pool: pool}
+	conf := port.Config{Pool: pool, TxOffloads: port.TxTCPTSO | port.TxTCPCksum}
 	frame := func() []Frame { return []Frame{{Data: make([]byte, spoiledFrame)}} }
 	receive := func(b *Backend) int {
 		rx := &portRx{dev: b.TxQueue(0)}
@@ -46,17 +46,19 @@ func TestMemoryShortened(t *testing.T) {
 		defer rx.release()
 		return rx.Burst(make([]*mbuf.Buf, 4))
 	}
-	send := func(b *Backend) int {
+	sendPacket := func(b *Backend, packet *mbuf.Buf) int {
 		tx := &portTx{dev: b.RxQueue(0)}
 		tx.start(&conf)
 		defer tx.release()
-		bufs := []*mbuf.Buf{packetOf(t, pool, make([]byte, spoiledFrame), 1500)}
+		bufs := []*mbuf.Buf{packet}
 		n := tx.Burst(bufs)
 		for _, left := range bufs[n:] {
 			left.Free()
 		}
 		return n
 	}
+	send := func(b *Backend) int { return sendPacket(b, packetOf(t, pool, make([]byte, spoiledFrame), 1500)) }
+	cut := func(b *Backend) int { return sendPacket(b, tcpPacket(t, pool)) }
 	bounce := func(b *Backend) int {
 		p := loopPair{rx: b.RxQueue(0), tx: b.TxQueue(0)}
 		p.bounce()
@@ -82,6 +84,7 @@ func TestMemoryShortened(t *testing.T) {
 		{"port receives from a ring", 0, receive},
 		{"port sends to a buffer", spoiledSize, send},
 		{"port sends to a ring", 0, send},
+		{"port sends the segments of a packet to a buffer", spoiledSize, cut},
 		{"loopback between buffers", spoiledSize, bounce},
 		{"loopback between rings", 0, bounce},
 	} {

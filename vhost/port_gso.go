@@ -50,9 +50,8 @@ func (q *portTx) sendSegments(b *mbuf.Buf) bool {
 		q.dev.stats.Dropped++
 		return true
 	}
-	sent := q.sendWhole(segments)
-	q.cache.Put(segments)
-	return sent
+	defer q.cache.Put(segments) // also when the guest's memory is gone
+	return q.sendWhole(segments)
 }
 
 // sendWhole writes segments of one packet to the guest, and reports whether that
