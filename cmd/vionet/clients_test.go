@@ -1,0 +1,137 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"vionet/mbuf"
+	"vionet/port"
+	"vionet/vhost"
+)
+
+// clientPatience bounds the wait for what a client of the back end does.
+const clientPatience = 20 * time.Second
+
+// printCell writes the line of one cell of the matrix of clients.
+func printCell(name, format string, args ...any) {
+	fmt.Fprintf(os.Stdout, "cell: %-62s %s\n", name, fmt.Sprintf(format, args...))
+}
+
+// eventually waits until ok is true.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for limit := time.Now().Add(clientPatience); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatalf("waited in vain: %s", what)
+		}
+	}
+}
+
+// socketPath is the path of a socket of the test. It is short, as the name of a
+// socket must be, and without the commas of a cell's name, which would end a
+// devarg.
+func socketPath(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "vionet-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return filepath.Join(dir, "vhost.sock")
+}
+
+// backEnd is a started port on a vhost-user back end in the hands of the test.
+type backEnd struct {
+	t      *testing.T
+	socket string
+	port   port.Port
+	pool   *mbuf.Pool
+	bufs   [32]*mbuf.Buf // scratch
+}
+
+// newBackEnd listens for front ends with the number of queue pairs given. At
+// the end of the test every buffer has to be back in the pool.
+func newBackEnd(t *testing.T, pairs int) *backEnd {
+	t.Helper()
+	const buffers = 1024
+	mem, err := mbuf.NewMemory(mbuf.MemoryConfig{Size: mbuf.PoolMemory(mbuf.IOVAVirtual, buffers, mbuf.DefaultSize), NoHuge: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { mem.Close() })
+	e := &backEnd{t: t, socket: socketPath(t)}
+	if e.pool, err = mbuf.NewPool(mem, mbuf.PoolConfig{Count: buffers}); err != nil {
+		t.Fatal(err)
+	}
+	if e.port, err = vhost.NewPort(vhost.PortConfig{Path: e.socket, Queues: pairs, Packed: true, TSO: true}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.port.Close(); err != nil {
+			t.Error(err)
+		}
+		if e.pool.Free() != e.pool.Size() {
+			t.Errorf("%d of %d buffers are back in the pool", e.pool.Free(), e.pool.Size())
+		}
+	})
+	if err := e.port.Configure(port.Config{RxQueues: pairs, TxQueues: pairs, Pool: e.pool}); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.port.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// send offers the frames to the front end until it took all of them.
+func (e *backEnd) send(queue int, frames [][]byte) {
+	e.t.Helper()
+	for i, frame := range frames {
+		b := e.packet(frame)
+		eventually(e.t, fmt.Sprintf("room for frame %d", i), func() bool {
+			e.bufs[0] = b
+			return e.port.TxQueue(queue).Burst(e.bufs[:1]) == 1
+		})
+	}
+}
+
+// packet copies a frame into buffers.
+func (e *backEnd) packet(frame []byte) *mbuf.Buf {
+	e.t.Helper()
+	var head *mbuf.Buf
+	for len(frame) > 0 {
+		b := e.pool.Get()
+		if b == nil {
+			e.t.Fatal("the pool is empty")
+		}
+		frame = frame[copy(b.Append(min(len(frame), b.Tailroom())), frame):]
+		if head == nil {
+			head = b
+		} else {
+			head.Chain(b)
+		}
+	}
+	return head
+}
+
+// receive waits for n frames of one queue and hands each to check, which must
+// not keep it.
+func (e *backEnd) receive(queue, n int, check func(i int, b *mbuf.Buf, frame []byte)) {
+	e.t.Helper()
+	got := 0
+	eventually(e.t, fmt.Sprintf("%d frames on queue %d", n, queue), func() bool {
+		for _, b := range e.bufs[:e.port.RxQueue(queue).Burst(e.bufs[:min(n-got, len(e.bufs))])] {
+			var frame []byte
+			for seg := b; seg != nil; seg = seg.Next() {
+				frame = append(frame, seg.Bytes()...)
+			}
+			check(got, b, frame)
+			b.Free()
+			got++
+		}
+		return got == n
+	})
+}
