@@ -85,7 +85,8 @@ type linuxHost struct {
 	socket  string
 }
 
-// startHost starts the console and forwarding.
+// startHost starts the console. It does not forward yet, which would take the
+// processor from a guest that boots.
 func (c linuxCell) startHost(t *testing.T) *linuxHost {
 	t.Helper()
 	c.queues = max(c.queues, 1)
@@ -107,7 +108,6 @@ func (c linuxCell) startHost(t *testing.T) *linuxHost {
 	for id := range 2 {
 		lab.Command(t, h.console.Console, fmt.Sprintf("port config mtu %d %d", id, c.mtu))
 	}
-	lab.Command(t, h.console.Console, "start")
 	h.inside(t, func() error { return inet.Configure("tap0", hostAddr) })
 	return h
 }
@@ -120,15 +120,17 @@ func (h *linuxHost) inside(t *testing.T, f func() error) {
 	}
 }
 
-// boot boots the guest.
+// boot boots the guest, with forwarding stopped meanwhile.
 func (h *linuxHost) boot(t *testing.T, arguments ...string) *lab.Guest {
 	t.Helper()
 	// Without vectors, since QEMU 7.2 crashes over them; see lab.NIC.
-	return lab.Station(t, guestAddr.String(), lab.Config{
+	g := lab.Station(t, guestAddr.String(), lab.Config{
 		NICs:      []lab.NIC{{Net: lab.VhostUser(h.socket, h.queues), MAC: "52:54:00:58:d7:01", Options: append([]string{"vectors=0"}, h.options...)}},
 		CPUs:      h.queues,
 		Arguments: arguments,
 	})
+	lab.Command(t, h.console.Console, "start")
+	return g
 }
 
 // ask is lab.Guest.Ask for a test.
