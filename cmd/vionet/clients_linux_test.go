@@ -66,6 +66,7 @@ func TestLinuxGuest(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			host := c.startHost(t)
 			g := host.boot(t)
+			lab.Command(t, host.console.Console, "start")
 			c.checkFeatures(t, g)
 			said := host.checkTraffic(t, g)
 			if c.queues > 1 {
@@ -120,17 +121,15 @@ func (h *linuxHost) inside(t *testing.T, f func() error) {
 	}
 }
 
-// boot boots the guest, with forwarding stopped meanwhile.
+// boot boots the guest.
 func (h *linuxHost) boot(t *testing.T, arguments ...string) *lab.Guest {
 	t.Helper()
 	// Without vectors, since QEMU 7.2 crashes over them; see lab.NIC.
-	g := lab.Station(t, guestAddr.String(), lab.Config{
+	return lab.Station(t, guestAddr.String(), lab.Config{
 		NICs:      []lab.NIC{{Net: lab.VhostUser(h.socket, h.queues), MAC: "52:54:00:58:d7:01", Options: append([]string{"vectors=0"}, h.options...)}},
 		CPUs:      h.queues,
 		Arguments: arguments,
 	})
-	lab.Command(t, h.console.Console, "start")
-	return g
 }
 
 // ask is lab.Guest.Ask for a test.
