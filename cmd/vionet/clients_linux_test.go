@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 
+	"vionet/port"
 	"vionet/scripts/lab"
 	"vionet/scripts/lab/inet"
 	"vionet/virtio"
@@ -229,4 +231,52 @@ func idleQueues(xstats string, queues int) (idle []string) {
 		}
 	}
 	return idle
+}
+
+// TestLinuxGuestToGuest has two guests on two back ends of one console, which
+// forwards between them. Segmentation is theirs: what one sends uncut arrives
+// uncut at the other.
+func TestLinuxGuestToGuest(t *testing.T) {
+	lab.Need(t, "qemu", "net", "root")
+	addrs := []netip.Prefix{hostAddr, guestAddr}
+	sockets := []string{socketPath(t), socketPath(t)}
+	host := lab.Spawn(t, vionet(t), "testpmd", "--no-pci", "--no-huge",
+		"--vdev", "net_vhost0,tso=1,iface="+sockets[0], "--vdev", "net_vhost1,tso=1,iface="+sockets[1], "--", "-i", "--mask-event=intr_lsc",
+		fmt.Sprintf("--tx-offloads=%#x", uint64(port.TxTCPCksum|port.TxUDPCksum|port.TxTCPTSO|port.TxMultiSegs)))
+	if _, err := host.Expect(t.Context(), lab.Prompt); err != nil {
+		t.Fatal(err)
+	}
+	var guests []*lab.Guest
+	for i, kind := range []string{"packed=off", "packed=on"} {
+		guests = append(guests, lab.Station(t, addrs[i].String(), lab.Config{
+			NICs: []lab.NIC{{Net: lab.VhostUser(sockets[i], 1), MAC: fmt.Sprintf("52:54:00:00:01:%02x", i), Options: []string{"vectors=0", kind}}},
+		}))
+	}
+	lab.Command(t, host.Console, "start")
+	if got := ask(t, guests[0], "ping %v %d %d", addrs[1].Addr(), 1472, pings); got != strconv.Itoa(pings) {
+		t.Errorf("%s of %d pings were answered", got, pings)
+	}
+	ask(t, guests[0], "push %v %d", addrs[1].Addr(), bulk)
+	ask(t, guests[0], "pull %v %d", addrs[1].Addr(), bulk)
+	for id := range guests {
+		if size := meanFrame(t, lab.Command(t, host.Console, fmt.Sprintf("show port stats %d", id))); size < 1514 {
+			t.Errorf("guest %d sends frames of %d bytes in the mean: they are cut", id, size)
+		}
+	}
+	printCell("QEMU, virtio_net of Linux, split to packed, TSO on", "%d pings, TCP %d MiB both ways, uncut", pings, bulk>>20)
+}
+
+var received = regexp.MustCompile(`RX-packets: (\d+) .*RX-bytes: +(\d+)`)
+
+// meanFrame is the mean length of the frames received, out of a port's
+// statistics.
+func meanFrame(t *testing.T, stats string) int {
+	t.Helper()
+	m := received.FindStringSubmatch(stats)
+	if m == nil {
+		t.Fatalf("no packets in\n%s", stats)
+	}
+	packets, _ := strconv.Atoi(m[1])
+	size, _ := strconv.Atoi(m[2])
+	return size / max(packets, 1)
 }
