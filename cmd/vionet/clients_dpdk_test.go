@@ -71,7 +71,7 @@ func TestDPDKFrontEnds(t *testing.T) {
 			host := newBackEnd(t, c.pairs)
 			client := c.start(t, host.socket)
 			eventually(t, "the link", func() bool { return host.port.Link().Up })
-			echoed := checkEcho(t, host, c)
+			echoed := host.checkEcho(c.pairs, c.largest())
 			checkClientCounts(t, client, echoed)
 			printCell(c.String(), "%d there and back", echoed)
 
@@ -86,48 +86,6 @@ func TestDPDKFrontEnds(t *testing.T) {
 			quit(t, client)
 		})
 	}
-}
-
-// A round is fewer frames than a virtqueue of 256 descriptors holds, however
-// many buffers each of them takes: nothing is dropped for want of room.
-const (
-	rounds     = 25
-	roundOfOne = 40
-)
-
-// checkEcho sends frames of all lengths over every queue, wants them back on
-// the queue with the same number, and gives their number.
-func checkEcho(t *testing.T, host *backEnd, c frontEnd) (total int) {
-	t.Helper()
-	for round := range rounds {
-		for queue := range c.pairs {
-			frames := make([][]byte, roundOfOne)
-			for i := range frames {
-				frames[i] = plainFrame(total+i, 60+(7*total+311*i)%(c.largest()-59))
-			}
-			host.send(queue, frames)
-			host.receive(queue, len(frames), func(i int, b *mbuf.Buf, frame []byte) {
-				if b.Flags != 0 || !bytes.Equal(frame, frames[i]) {
-					t.Fatalf("round %d, queue %d, frame %d: flags %#x, %d bytes\n% x\nwant %d bytes\n% x",
-						round, queue, i, b.Flags, len(frame), frame[:60], len(frames[i]), frames[i][:60])
-				}
-			})
-			total += len(frames)
-		}
-	}
-	return total
-}
-
-// plainFrame makes a frame that no protocol knows, of n bytes, which differ
-// from number to number.
-func plainFrame(number, n int) []byte {
-	f := append([]byte{}, guestMAC...)
-	f = append(f, 2, 0, 0, 0, 0, 9, 0x88, 0xb5)
-	f = binary.BigEndian.AppendUint32(f, uint32(number))
-	for i := len(f); i < n; i++ {
-		f = append(f, byte(i*number+i>>8))
-	}
-	return f
 }
 
 // requestedSegment is the TCP payload in bytes of a segment that DPDK asks for.
