@@ -45,51 +45,64 @@ func socketPath(t *testing.T) string {
 	return filepath.Join(dir, "vhost.sock")
 }
 
-// backEnd is a started port on a vhost-user back end in the hands of the test.
-type backEnd struct {
-	t      *testing.T
-	socket string
-	port   port.Port
-	pool   *mbuf.Pool
-	bufs   [32]*mbuf.Buf // scratch
+// heldPort is a started port in the hands of the test.
+type heldPort struct {
+	t    *testing.T
+	port port.Port
+	pool *mbuf.Pool
+	bufs [32]*mbuf.Buf // scratch
 }
 
-// newBackEnd listens for front ends with the number of queue pairs given. At
-// the end of the test every buffer has to be back in the pool.
-func newBackEnd(t *testing.T, pairs int) *backEnd {
+// hold starts a port with the number of queue pairs given. At the end of the
+// test it closes the port, and every buffer has to be back in the pool.
+func hold(t *testing.T, p port.Port, pairs int) heldPort {
 	t.Helper()
-	const buffers = 1024
-	mem, err := mbuf.NewMemory(mbuf.MemoryConfig{Size: mbuf.PoolMemory(mbuf.IOVAVirtual, buffers, mbuf.DefaultSize), NoHuge: true})
+	const buffers = 2048
+	mem, err := mbuf.NewMemory(mbuf.MemoryConfig{Size: mbuf.PoolMemory(mbuf.IOVAVirtual, buffers, mbuf.DefaultSize) + 1<<20, NoHuge: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { mem.Close() })
-	e := &backEnd{t: t, socket: socketPath(t)}
-	if e.pool, err = mbuf.NewPool(mem, mbuf.PoolConfig{Count: buffers}); err != nil {
-		t.Fatal(err)
-	}
-	if e.port, err = vhost.NewPort(vhost.PortConfig{Path: e.socket, Queues: pairs, Packed: true, TSO: true}); err != nil {
+	pool, err := mbuf.NewPool(mem, mbuf.PoolConfig{Count: buffers})
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := e.port.Close(); err != nil {
+		if err := p.Close(); err != nil {
 			t.Error(err)
 		}
-		if e.pool.Free() != e.pool.Size() {
-			t.Errorf("%d of %d buffers are back in the pool", e.pool.Free(), e.pool.Size())
+		if pool.Free() != pool.Size() {
+			t.Errorf("%d of %d buffers are back in the pool", pool.Free(), pool.Size())
 		}
 	})
-	if err := e.port.Configure(port.Config{RxQueues: pairs, TxQueues: pairs, Pool: e.pool}); err != nil {
+	if err := p.Configure(port.Config{RxQueues: pairs, TxQueues: pairs, Pool: pool}); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.port.Start(); err != nil {
+	if err := p.Start(); err != nil {
 		t.Fatal(err)
 	}
-	return e
+	return heldPort{t: t, port: p, pool: pool}
 }
 
-// send offers the frames to the front end until it took all of them.
-func (e *backEnd) send(queue int, frames [][]byte) {
+// backEnd is a port on a vhost-user back end.
+type backEnd struct {
+	heldPort
+	socket string
+}
+
+// newBackEnd listens for front ends with the number of queue pairs given.
+func newBackEnd(t *testing.T, pairs int) *backEnd {
+	t.Helper()
+	socket := socketPath(t)
+	p, err := vhost.NewPort(vhost.PortConfig{Path: socket, Queues: pairs, Packed: true, TSO: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &backEnd{heldPort: hold(t, p, pairs), socket: socket}
+}
+
+// send offers frames to one queue until it took all of them.
+func (e *heldPort) send(queue int, frames [][]byte) {
 	e.t.Helper()
 	for i, frame := range frames {
 		b := e.packet(frame)
@@ -101,7 +114,7 @@ func (e *backEnd) send(queue int, frames [][]byte) {
 }
 
 // packet copies a frame into buffers.
-func (e *backEnd) packet(frame []byte) *mbuf.Buf {
+func (e *heldPort) packet(frame []byte) *mbuf.Buf {
 	e.t.Helper()
 	var head *mbuf.Buf
 	for len(frame) > 0 {
@@ -121,7 +134,7 @@ func (e *backEnd) packet(frame []byte) *mbuf.Buf {
 
 // receive waits for n frames of one queue and hands each to check, which must
 // not keep it.
-func (e *backEnd) receive(queue, n int, check func(i int, b *mbuf.Buf, frame []byte)) {
+func (e *heldPort) receive(queue, n int, check func(i int, b *mbuf.Buf, frame []byte)) {
 	e.t.Helper()
 	got := 0
 	eventually(e.t, fmt.Sprintf("%d frames on queue %d", n, queue), func() bool {
@@ -179,4 +192,26 @@ func plainFrame(number, n int) []byte {
 		f = append(f, byte(i*number+i>>8))
 	}
 	return f
+}
+
+// drain throws away what has arrived on the first queue and gives its number.
+func (e *heldPort) drain() int {
+	n := e.port.RxQueue(0).Burst(e.bufs[:])
+	for _, b := range e.bufs[:n] {
+		b.Free()
+	}
+	return n
+}
+
+// settle drains until nothing arrives any more.
+func (e *heldPort) settle() {
+	e.t.Helper()
+	const calm = 200 * time.Millisecond
+	last := time.Now()
+	eventually(e.t, "quiet", func() bool {
+		if e.drain() > 0 {
+			last = time.Now()
+		}
+		return time.Since(last) > calm
+	})
 }
