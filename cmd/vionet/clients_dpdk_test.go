@@ -30,7 +30,8 @@ func (c frontEnd) String() string {
 	ring := map[bool]string{false: "split", true: "packed"}[c.packed]
 	order := map[bool]string{false: "any order", true: "in order"}[c.inOrder]
 	buffers := map[bool]string{false: "one buffer", true: "mergeable"}[c.mergeable]
-	return fmt.Sprintf("net_virtio_user, %s, %s, %s, %d queue pairs", ring, order, buffers, c.pairs)
+	queues := map[int]string{1: "1 queue pair", 2: "2 queue pairs"}[c.pairs]
+	return strings.Join([]string{"net_virtio_user", ring, order, buffers, queues}, ", ")
 }
 
 // start starts DPDK's front end on the socket, and forwarding in mode io.

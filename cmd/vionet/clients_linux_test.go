@@ -102,7 +102,8 @@ func (c linuxCell) startHost(t *testing.T) *linuxHost {
 	}
 	t.Cleanup(func() { ns.Close() })
 	h := &linuxHost{linuxCell: c, ns: ns, socket: socketPath(t)}
-	h.console = lab.SpawnIn(t, ns, vionet(t), "testpmd", "--no-pci", "--no-huge",
+	// Nice, so that a host that polls leaves the processor to a guest that works.
+	h.console = lab.SpawnIn(t, ns, "nice", vionet(t), "testpmd", "--no-pci", "--no-huge",
 		"--vdev", "net_vhost0,iface="+h.socket+c.devargs, "--vdev", fmt.Sprintf("net_tap0,iface=tap0,mac=%v", tapMAC), "--", "-i", "--mask-event=intr_lsc",
 		fmt.Sprintf("--rxq=%d", c.queues), fmt.Sprintf("--txq=%d", c.queues))
 	if _, err := h.console.Expect(t.Context(), lab.Prompt); err != nil {
@@ -240,7 +241,7 @@ func TestLinuxGuestToGuest(t *testing.T) {
 	lab.Need(t, "qemu", "net", "root")
 	addrs := []netip.Prefix{hostAddr, guestAddr}
 	sockets := []string{socketPath(t), socketPath(t)}
-	host := lab.Spawn(t, vionet(t), "testpmd", "--no-pci", "--no-huge",
+	host := lab.Spawn(t, "nice", vionet(t), "testpmd", "--no-pci", "--no-huge",
 		"--vdev", "net_vhost0,tso=1,iface="+sockets[0], "--vdev", "net_vhost1,tso=1,iface="+sockets[1], "--", "-i", "--mask-event=intr_lsc",
 		fmt.Sprintf("--tx-offloads=%#x", uint64(port.TxTCPCksum|port.TxUDPCksum|port.TxTCPTSO|port.TxMultiSegs)))
 	if _, err := host.Expect(t.Context(), lab.Prompt); err != nil {

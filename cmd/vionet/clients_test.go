@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
@@ -19,7 +20,7 @@ const clientPatience = 20 * time.Second
 
 // printCell writes the line of one cell of the matrix of clients.
 func printCell(name, format string, args ...any) {
-	fmt.Fprintf(os.Stdout, "cell: %-62s %s\n", name, fmt.Sprintf(format, args...))
+	fmt.Fprintf(os.Stdout, "cell: %-72s %s\n", name, fmt.Sprintf(format, args...))
 }
 
 // eventually waits until ok is true.
@@ -68,6 +69,9 @@ func hold(t *testing.T, p port.Port, pairs int) heldPort {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("%s: %+v", p.Name(), p.Stats())
+		}
 		if err := p.Close(); err != nil {
 			t.Error(err)
 		}
@@ -94,7 +98,8 @@ type backEnd struct {
 func newBackEnd(t *testing.T, pairs int) *backEnd {
 	t.Helper()
 	socket := socketPath(t)
-	p, err := vhost.NewPort(vhost.PortConfig{Path: socket, Queues: pairs, Packed: true, TSO: true})
+	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
+	p, err := vhost.NewPort(vhost.PortConfig{Path: socket, Queues: pairs, Packed: true, TSO: true, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}

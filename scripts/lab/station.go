@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// StationTimeout is how long a station lives, unless Config.Timeout says
+// stationTimeout is how long a station lives, unless Config.Timeout says
 // otherwise.
 const stationTimeout = 3 * time.Minute
 
@@ -66,10 +66,4 @@ func (g *Guest) Ask(ctx context.Context, format string, args ...any) (string, er
 			return "", fmt.Errorf("%s: %s", command, strings.TrimSpace(reason))
 		}
 	}
-}
-
-// SpawnIn is Spawn inside a network namespace.
-func SpawnIn(t testing.TB, ns *Namespace, argv ...string) *Process {
-	t.Helper()
-	return Spawn(t, ns.wrap(argv)...)
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // pingPatience is how long an answer may take.
-const pingPatience = 2 * time.Second
+const pingPatience = 5 * time.Second
 
 // ICMP echo messages (RFC 792): their types and the length of their header.
 const (
