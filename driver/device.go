@@ -212,6 +212,7 @@ func (d *Device) Info() port.Info {
 		Name:         d.transport.Name(),
 		Driver:       d.transport.Driver(),
 		Devargs:      d.opts.Devargs,
+		TxDMA:        true,
 		MAC:          d.mac,
 		MTU:          d.mtu(),
 		MinMTU:       virtio.MinMTU,

@@ -40,7 +40,7 @@ func (q *TxQueue) sendPlain(pkts []*mbuf.Buf) (n int, bytes uint64) {
 	hdrLen := q.hdrLen
 	for i, b := range pkts {
 		head := b.Head(hdrLen)
-		if head == nil || b.Segments() != 1 || b.Flags&txRequests != 0 {
+		if head == nil || b.Segments() != 1 || b.Flags&txRequests != 0 || b.BaseIOVA() == mbuf.NoIOVA {
 			pkts = pkts[:i]
 			break
 		}

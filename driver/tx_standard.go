@@ -13,7 +13,8 @@ const maxSegments = 256
 const headerStride = 32
 
 // txStandard sends packets with whatever offloads the port was started with.
-// A packet that asks for another one, or for the impossible, is dropped.
+// A packet that asks for another one, or for the impossible, is dropped, and so
+// is one that the device can't reach.
 func txStandard(q *TxQueue, pkts []*mbuf.Buf) int {
 	if !q.makeRoom(len(pkts)) {
 		return 0
@@ -27,7 +28,7 @@ func txStandard(q *TxQueue, pkts []*mbuf.Buf) int {
 		}
 		taken++
 		var hdr virtio.NetHeader
-		if need > room || need >= maxSegments || b.Flags&txRequests != 0 && q.check(b) != nil {
+		if need > room || need >= maxSegments || b.Lent() || b.Flags&txRequests != 0 && q.check(b) != nil {
 			q.drop(b)
 			continue
 		}

@@ -183,3 +183,21 @@ func TestTxDropsRequestsThatWereNotEnabled(t *testing.T) {
 		})
 	}
 }
+
+// A packet in memory that the device can't reach is dropped, on every path; the
+// others go.
+func TestTxDropsLentPackets(t *testing.T) {
+	for _, opts := range []driver.Options{{}, {NoSimpleTx: true}} {
+		r := startRig(t, rigConfig{dev: fakedev.Config{Offered: virtio.Version1, QueueSize: 8}, opts: opts, buffers: 64})
+		l := mbuf.NewLender(2)
+		behind := r.packet(frame(14, 1))
+		behind.Chain(l.Lend(frame(500, 2), 0))
+		burst := []*mbuf.Buf{l.Lend(frame(500, 3), 0), r.packet(frame(60, 4)), behind, r.packet(frame(61, 5))}
+		if n := r.tx().Burst(burst); n != 4 {
+			t.Fatalf("Burst = %d, want 4", n)
+		}
+		if s := r.port.Stats(); s.TxErrors != 2 || s.TxPackets != 2 || l.Out() != 0 {
+			t.Errorf("%d sent, %d errors, %d still lent; want 2, 2 and 0", s.TxPackets, s.TxErrors, l.Out())
+		}
+	}
+}

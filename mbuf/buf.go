@@ -91,7 +91,9 @@ type Buf struct {
 	// of the pseudo-header. CSumStart is 0 where the port does not know.
 	CSumStart, CSumOffset uint16
 
-	_ [44]byte // two whole cache lines: neighbours never share one
+	token uint32 // of a Lender
+
+	_ [40]byte // two whole cache lines: neighbours never share one
 }
 
 // Bytes gives the data of this segment. It stays valid until the Buf is

@@ -56,10 +56,9 @@ func (c *Cache) refill(want int) {
 // back to that one.
 func (c *Cache) Put(src []*Buf) {
 	for len(src) > 0 {
-		n := c.plain(src)
+		n := plain(c.pool, src)
 		if n == 0 {
-			c.putChain(src[0])
-			src = src[1:]
+			src = src[c.putOther(src):]
 			continue
 		}
 		if c.n == len(c.bufs) {
@@ -71,15 +70,27 @@ func (c *Cache) Put(src []*Buf) {
 	}
 }
 
-// plain is the number of packets at the front of src that are single buffers
-// of the cache's pool: those that can be copied as they are.
-func (c *Cache) plain(src []*Buf) int {
+// plain is the number of packets at the front of src that are single buffers of
+// that pool: those that can be moved as they are.
+func plain(p *Pool, src []*Buf) int {
 	for i, b := range src {
-		if b.next != nil || b.pool != c.pool {
+		if b.next != nil || b.pool != p {
 			return i
 		}
 	}
 	return len(src)
+}
+
+// putOther frees packets at the front of src that Put can't keep, and returns
+// how many: single buffers of one other pool, or a chain.
+func (c *Cache) putOther(src []*Buf) int {
+	other := src[0].pool
+	if n := plain(other, src); n > 0 && other != c.pool {
+		other.give(src[:n])
+		return n
+	}
+	c.putChain(src[0])
+	return 1
 }
 
 // putChain frees a packet buffer by buffer.

@@ -204,6 +204,9 @@ type Info struct {
 	MaxMACs      int
 	Promiscuous  bool
 
+	RxLends bool // received packets may be lent: see mbuf.Lender
+	TxDMA   bool // a device reads sent packets itself: lent ones are refused
+
 	RxCapa RxOffloads // what the device offers
 	TxCapa TxOffloads
 	// RxActive and TxActive are those of the last successful Start.

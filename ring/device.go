@@ -11,7 +11,8 @@ import (
 // Take hands out the chains that the driver made available, in order; Complete
 // gives them back; Flush shows a whole burst of completions with one store.
 // Where IN_ORDER was negotiated, chains are completed in the order in which
-// they were taken.
+// they were taken. Take and Complete work on bursts, so that calling them
+// through the interface costs nothing for each packet.
 type Device interface {
 	// Size is the number of descriptors.
 	Size() int
@@ -19,16 +20,16 @@ type Device interface {
 	// when there are none, and after a broken rule. A packed virtqueue knows
 	// of one at a time.
 	Pending() int
-	// Take takes the next chain, spread over pieces, and returns its head, or
-	// buffer id, and the number of pieces. It is false when there is none, or
-	// when the chain breaks a rule; a chain longer than pieces counts as
-	// broken.
-	Take(pieces []Piece) (head uint16, n int, ok bool)
+	// Take takes up to len(chains) chains, whose pieces follow each other in
+	// pieces, and returns how many there are: fewer when there are no more, or
+	// no more pieces. A chain that breaks a rule is the end of the ring, after
+	// those before it; one longer than pieces counts as broken.
+	Take(chains []Chain, pieces []Piece) int
 	// Return puts the last n chains that were taken back, to be taken again.
 	Return(n int)
-	// Complete gives the chain of head, which was taken, back, with written
-	// bytes in it. The driver sees it after Flush.
-	Complete(head uint16, written uint32)
+	// Complete gives chains back, which were taken, with the bytes that were
+	// written into them. The driver sees them after Flush.
+	Complete(done []Completion)
 	// Flush shows the driver everything completed, and reports whether it
 	// wants an interrupt for that.
 	Flush() (interrupt bool)
@@ -73,6 +74,12 @@ type Piece struct {
 	Write bool
 }
 
+// Chain is a chain that the device took.
+type Chain struct {
+	Head   uint16 // or buffer id
+	Pieces uint16
+}
+
 // Translate gives the n bytes at a device address, or false when they do not
 // all lie in memory that the driver shares. It must not keep the address.
 type Translate func(addr uint64, n uint32) ([]byte, bool)
@@ -99,10 +106,11 @@ func (r *rules) Fail(field, rule string, got uint64) bool {
 }
 
 // put stores piece n of a chain and checks that what the device reads comes
-// before what it writes (section 2.7.4.2).
+// before what it writes (section 2.7.4.2). That pieces are short breaks no rule
+// yet: see tooLong.
 func (r *rules) put(pieces []Piece, n int, desc Desc) bool {
 	if n >= len(pieces) {
-		return r.Fail("chain length", "more pieces than this device takes in one go", uint64(n+1))
+		return false
 	}
 	write := desc.Flags&DescWrite != 0
 	if !write && n > 0 && pieces[n-1].Write {
@@ -110,6 +118,15 @@ func (r *rules) put(pieces []Piece, n int, desc Desc) bool {
 	}
 	pieces[n] = Piece{Addr: desc.Addr, Len: desc.Len, Write: write}
 	return true
+}
+
+// tooLong ends a Take at chain i, which was not taken. If it is the first and
+// broke no other rule, all the pieces that there are were too few for it.
+func (r *rules) tooLong(i int, pieces []Piece) int {
+	if i == 0 {
+		r.Fail("chain length", "more pieces than this device takes in one go", uint64(len(pieces)+1))
+	}
+	return i
 }
 
 // table finds the table that an indirect descriptor points to (sections

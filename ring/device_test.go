@@ -56,6 +56,15 @@ func (a *arena) device(tb testing.TB) *SplitDevice {
 	return d
 }
 
+// takeOne takes one chain.
+func takeOne(d Device, pieces []Piece) (head uint16, n int, ok bool) {
+	var chain [1]Chain
+	if d.Take(chain[:], pieces) == 0 {
+		return 0, 0, false
+	}
+	return chain[0].Head, int(chain[0].Pieces), true
+}
+
 func (a *arena) setDesc(i int, d Desc) { putDesc(a.desc[i*DescSize:], d) }
 func (a *arena) setAvail(slot int, head uint16) {
 	binary.LittleEndian.PutUint16(a.avail[4+2*slot:], head)
@@ -99,14 +108,14 @@ func TestSplitDeviceChains(t *testing.T) {
 	}
 	pieces := make([]Piece, 8)
 	for _, w := range want {
-		head, n, ok := d.Take(pieces)
+		head, n, ok := takeOne(d, pieces)
 		if !ok || head != w.head {
 			t.Fatalf("Take = %d, %v, want %d; %v", head, ok, w.head, d.Err())
 		}
 		if diff := cmp.Diff(w.pieces, pieces[:n]); diff != "" {
 			t.Errorf("chain %d (-want +got):\n%s", head, diff)
 		}
-		d.Complete(head, 4)
+		d.Complete([]Completion{{head, 4}})
 	}
 	if a.usedIdx() != 0 {
 		t.Errorf("used index %d before Flush, want 0", a.usedIdx())
@@ -118,7 +127,7 @@ func TestSplitDeviceChains(t *testing.T) {
 		t.Errorf("used index %d after Flush, want 2", a.usedIdx())
 	}
 	binary.LittleEndian.PutUint16(a.avail, AvailNoInterrupt)
-	d.Complete(0, 0)
+	d.Complete([]Completion{{0, 0}})
 	if d.Flush() {
 		t.Error("Flush wants an interrupt that the driver has forbidden")
 	}
@@ -134,13 +143,13 @@ func TestSplitDeviceReturn(t *testing.T) {
 	a.setAvailIdx(2)
 	d := a.device(t)
 	var pieces [4]Piece
-	d.Take(pieces[:])
-	d.Take(pieces[:])
-	if _, _, ok := d.Take(pieces[:]); ok {
+	takeOne(d, pieces[:])
+	takeOne(d, pieces[:])
+	if _, _, ok := takeOne(d, pieces[:]); ok {
 		t.Error("Take of a third chain of two")
 	}
 	d.Return(2)
-	if head, _, ok := d.Take(pieces[:]); !ok || head != 2 || d.Base() != 1 {
+	if head, _, ok := takeOne(d, pieces[:]); !ok || head != 2 || d.Base() != 1 {
 		t.Errorf("after Return: head %d, %v, next %d, want 2, true, 1", head, ok, d.Base())
 	}
 }
@@ -148,7 +157,7 @@ func TestSplitDeviceReturn(t *testing.T) {
 func TestSplitDeviceNotify(t *testing.T) {
 	a := newArena(t, 4)
 	d := a.device(t)
-	d.Complete(0, 0)
+	d.Complete([]Completion{{0, 0}})
 	d.Notify(false)
 	if a.usedFlags() != UsedNoNotify || a.usedIdx() != 0 {
 		t.Errorf("flags %d, index %d, want %d, 0", a.usedFlags(), a.usedIdx(), UsedNoNotify)
@@ -231,7 +240,7 @@ func TestB23SplitDeviceRules(t *testing.T) {
 			a.setAvailIdx(tt.idx)
 			d := a.device(t)
 			pieces := make([]Piece, 16)
-			if _, _, ok := d.Take(pieces); ok {
+			if _, _, ok := takeOne(d, pieces); ok {
 				t.Fatal("Take took it")
 			}
 			var rule *RuleError
@@ -240,7 +249,7 @@ func TestB23SplitDeviceRules(t *testing.T) {
 			}
 			a.setAvail(0, 1)
 			a.setAvailIdx(1)
-			if _, _, ok := d.Take(pieces); ok || d.Pending() != 0 {
+			if _, _, ok := takeOne(d, pieces); ok || d.Pending() != 0 {
 				t.Error("a broken ring went on")
 			}
 		})
@@ -250,7 +259,7 @@ func TestB23SplitDeviceRules(t *testing.T) {
 		a.setDesc(0, Desc{Flags: DescNext, Next: 1})
 		a.setAvailIdx(1)
 		d := a.device(t)
-		if _, _, ok := d.Take(make([]Piece, 1)); ok || d.Err() == nil {
+		if _, _, ok := takeOne(d, make([]Piece, 1)); ok || d.Err() == nil {
 			t.Errorf("Take = %v, Err = %v, want false and an error", ok, d.Err())
 		}
 	})
@@ -301,7 +310,7 @@ func TestB23SplitDeviceAnyMemory(t *testing.T) {
 		}
 		pieces := make([]Piece, 2*size)
 		for taken := 0; ; taken++ {
-			head, n, ok := d.Take(pieces)
+			head, n, ok := takeOne(d, pieces)
 			if !ok {
 				break
 			}
@@ -331,11 +340,11 @@ func TestSplitBothSides(t *testing.T) {
 		drv.AddEach(segs[:n], DescWrite, heads[:n])
 		drv.Publish()
 		for i := range n {
-			head, k, ok := dev.Take(pieces)
+			head, k, ok := takeOne(dev, pieces)
 			if !ok || k != 1 || pieces[0].Addr != uint64(round*8+i) {
 				t.Fatalf("round %d: Take = %d, %v, %+v; %v", round, k, ok, pieces[0], dev.Err())
 			}
-			dev.Complete(head, uint32(i)+100)
+			dev.Complete([]Completion{{head, uint32(i) + 100}})
 		}
 		if dev.Flush() {
 			t.Fatal("an interrupt that the driver has not asked for")
@@ -361,11 +370,11 @@ func BenchmarkSplitDevice(b *testing.B) {
 		idx += 32
 		dev.areas.availWord.Store(uint32(idx) << 16)
 		for range 32 {
-			head, _, ok := dev.Take(pieces[:])
+			head, _, ok := takeOne(dev, pieces[:])
 			if !ok {
 				b.Fatal(dev.Err())
 			}
-			dev.Complete(head, 64)
+			dev.Complete([]Completion{{head, 64}})
 		}
 		dev.Flush()
 	}

@@ -183,74 +183,110 @@ func (d *PackedDevice) Base() uint32 {
 
 // Pending is 1 when there is a chain to take, or 0.
 func (d *PackedDevice) Pending() int {
-	if d.err == nil && d.next.available(d.flags(d.next)) {
+	if d.err == nil && d.next.available(uint16(d.word(d.next)>>16)) {
 		return 1
 	}
 	return 0
 }
 
-func (d *PackedDevice) flags(at place) uint16 {
-	return uint16(atomic.LoadUint32(&d.areas.desc[at.offset].Word) >> 16)
+// word is the id and, in the upper half, the flags of a descriptor.
+func (d *PackedDevice) word(at place) uint32 {
+	return atomic.LoadUint32(&d.areas.desc[at.offset].Word)
 }
 
-// Take takes the next chain; see Device.
-func (d *PackedDevice) Take(pieces []Piece) (id uint16, n int, ok bool) {
-	if d.Pending() == 0 {
-		return 0, 0, false
+// Take takes chains; see Device.
+func (d *PackedDevice) Take(chains []Chain, pieces []Piece) int {
+	used := 0
+	for i := range chains {
+		word := d.word(d.next)
+		id, flags := uint16(word), uint16(word>>16)
+		if d.err != nil || !d.next.available(flags) {
+			return i
+		}
+		n, slots := 1, 1
+		if flags&(DescNext|DescIndirect) == 0 && used < len(pieces) && d.taken < d.size {
+			e := &d.areas.desc[d.next.offset]
+			pieces[used] = Piece{Addr: e.Addr, Len: e.Len, Write: flags&DescWrite != 0}
+		} else if id, n, slots = d.walkChain(pieces[used:]); n == 0 {
+			return d.tooLong(i, pieces)
+		}
+		if !d.own(id, slots) {
+			return i
+		}
+		chains[i] = Chain{Head: id, Pieces: uint16(n)}
+		used += n
 	}
-	at, slots := d.next, 0
+	return len(chains)
+}
+
+// walkChain copies the next chain, whose first descriptor is available, into
+// pieces. It gives the number of these, or 0, and that of its descriptors.
+func (d *PackedDevice) walkChain(pieces []Piece) (id uint16, n, slots int) {
+	at := d.next
 	for more := true; more; slots++ {
 		if slots == d.size-d.taken {
-			return 0, 0, d.Fail("descriptor", "more are available than the virtqueue has", uint64(at.offset))
+			d.Fail("descriptor", "more are available than the virtqueue has", uint64(at.offset))
+			return 0, 0, 0
 		}
-		e := &d.areas.desc[at.offset]
-		word := atomic.LoadUint32(&e.Word)
+		e, word := &d.areas.desc[at.offset], d.word(at)
 		desc := Desc{Addr: e.Addr, Len: e.Len, Flags: uint16(word >> 16)}
 		if !at.available(desc.Flags) {
-			return 0, 0, d.Fail("descriptor flags", "a chain goes on where nothing is available", uint64(desc.Flags))
+			d.Fail("descriptor flags", "a chain goes on where nothing is available", uint64(desc.Flags))
+			return 0, 0, 0
 		}
-		if n, ok = d.walk(desc, pieces, n); !ok {
-			return 0, 0, false
+		if n = d.walk(desc, pieces, n); n == 0 {
+			return 0, 0, 0
 		}
 		id = uint16(word) // that of the last one is the chain's
 		at.move(1, d.size)
 		more = desc.Flags&DescNext != 0
 	}
+	return id, n, slots
+}
+
+// own takes note of a chain that was taken. It is false for one that the driver
+// must not have sent.
+func (d *PackedDevice) own(id uint16, slots int) bool {
 	if int(id) >= d.size {
-		return 0, 0, d.Fail("buffer id", "it is not below the size of the queue", uint64(id))
+		return d.Fail("buffer id", "it is not below the size of the queue", uint64(id))
 	}
 	if d.length[id] != 0 {
-		return 0, 0, d.Fail("buffer id", "the driver gave it away and has not got it back", uint64(id))
+		return d.Fail("buffer id", "the driver gave it away and has not got it back", uint64(id))
 	}
 	d.length[id] = uint16(slots)
 	d.order[d.takes] = id
 	d.takes = int(around(d.takes+1, d.size))
 	d.taken += slots
-	d.next = at
-	return id, n, true
+	d.next.move(slots, d.size)
+	return true
 }
 
 // walk copies a descriptor, or the table that it points to, into pieces, where
-// n came before it. Entries of a table follow each other without links.
-func (d *PackedDevice) walk(desc Desc, pieces []Piece, n int) (int, bool) {
+// n came before it, and gives the number of pieces then, or 0. Entries of a
+// table follow each other without links.
+func (d *PackedDevice) walk(desc Desc, pieces []Piece, n int) int {
 	if desc.Flags&DescIndirect == 0 {
-		return n + 1, d.put(pieces, n, desc)
+		if !d.put(pieces, n, desc) {
+			return 0
+		}
+		return n + 1
 	}
 	table, ok := d.table(desc)
 	if !ok {
-		return 0, false
+		return 0
 	}
 	for ; len(table) > 0; table = table[DescSize:] {
 		entry := decodeDesc(table)
 		if entry.Flags&DescIndirect != 0 {
-			return 0, d.Fail("indirect flags", "a table within a table", uint64(entry.Flags))
+			d.Fail("indirect flags", "a table within a table", uint64(entry.Flags))
+			return 0
 		}
 		if !d.put(pieces, n, entry) {
-			return 0, false
+			return 0
 		}
 		n++
 	}
-	return n, true
+	return n
 }
 
 // Return puts the last n chains that were taken back.
@@ -267,20 +303,23 @@ func (d *PackedDevice) Return(n int) {
 	}
 }
 
-// Complete gives the chain of a buffer id back; see Device.
-func (d *PackedDevice) Complete(id uint16, written uint32) {
-	flags := uint16(0)
-	if d.done.wrap {
-		flags = packedAvail | packedUsed
+// Complete gives chains back; see Device.
+func (d *PackedDevice) Complete(done []Completion) {
+	for i := range done {
+		id, written := done[i].Head, done[i].Len
+		flags := uint16(0)
+		if d.done.wrap {
+			flags = packedAvail | packedUsed
+		}
+		if written > 0 {
+			flags |= DescWrite // the length counts
+		}
+		d.burst = append(d.burst, PackedUsed{Offset: uint16(d.done.offset), ID: id, Flags: flags, Len: written})
+		slots := int(d.length[id])
+		d.length[id] = 0
+		d.taken -= slots
+		d.done.move(slots, d.size)
 	}
-	if written > 0 {
-		flags |= DescWrite // the length counts
-	}
-	d.burst = append(d.burst, PackedUsed{Offset: uint16(d.done.offset), ID: id, Flags: flags, Len: written})
-	slots := int(d.length[id])
-	d.length[id] = 0
-	d.taken -= slots
-	d.done.move(slots, d.size)
 }
 
 // Flush shows the driver everything completed; see Device.

@@ -112,7 +112,7 @@ func (s *sides) add(rng *rand.Rand) error {
 func (s *sides) take(rng *rand.Rand) error {
 	pieces := make([]Piece, 8)
 	for range 1 + rng.IntN(4) {
-		id, n, ok := s.dev.Take(pieces)
+		id, n, ok := takeOne(s.dev, pieces)
 		if ok != (len(s.offered) > 0) {
 			return fmt.Errorf("Take = %v, with %d offered: %v", ok, len(s.offered), s.dev.Err())
 		}
@@ -155,7 +155,7 @@ func (s *sides) complete(rng *rand.Rand) error {
 		s.taken = slices.Delete(s.taken, i, i+1)
 		s.serial++
 		s.done = append(s.done, Completion{id, uint32(s.serial)})
-		s.dev.Complete(id, uint32(s.serial))
+		s.dev.Complete([]Completion{{id, uint32(s.serial)}})
 	}
 	interrupt := s.dev.Flush()
 	if len(s.done) > 0 && s.armed && !interrupt {
@@ -309,11 +309,11 @@ func TestB23PackedDeviceRules(t *testing.T) {
 		a, dev := packedArena(t, 3)
 		tt.set(a)
 		var rule *RuleError
-		if _, _, ok := dev.Take(make([]Piece, 16)); ok || !errors.As(dev.Err(), &rule) || rule.Field != tt.field {
+		if _, _, ok := takeOne(dev, make([]Piece, 16)); ok || !errors.As(dev.Err(), &rule) || rule.Field != tt.field {
 			t.Errorf("%s: Take = %v, Err = %v, want a rule about %q", tt.name, ok, dev.Err(), tt.field)
 		}
 		a.setPacked(0, 0, 1, 0, available)
-		if _, _, ok := dev.Take(make([]Piece, 16)); ok || dev.Pending() != 0 {
+		if _, _, ok := takeOne(dev, make([]Piece, 16)); ok || dev.Pending() != 0 {
 			t.Errorf("%s: a broken ring went on", tt.name)
 		}
 	}
@@ -321,17 +321,17 @@ func TestB23PackedDeviceRules(t *testing.T) {
 	a, dev := packedArena(t, 3)
 	a.setPacked(0, 0, 1, 2, available)
 	a.setPacked(1, 0, 1, 2, available)
-	dev.Take(make([]Piece, 1))
-	if _, _, ok := dev.Take(make([]Piece, 1)); ok || dev.Err() == nil {
+	takeOne(dev, make([]Piece, 1))
+	if _, _, ok := takeOne(dev, make([]Piece, 1)); ok || dev.Err() == nil {
 		t.Error("the same buffer was taken twice")
 	}
 	a, dev = packedArena(t, 3)
 	for i := range 3 {
 		a.setPacked(i, 0, 1, uint16(i), available)
-		dev.Take(make([]Piece, 1))
+		takeOne(dev, make([]Piece, 1))
 	}
 	a.setPacked(0, 0, 1, 0, 1<<15) // the next time round, with nothing given back
-	if _, _, ok := dev.Take(make([]Piece, 1)); ok || dev.Err() == nil {
+	if _, _, ok := takeOne(dev, make([]Piece, 1)); ok || dev.Err() == nil {
 		t.Error("four descriptors of three were taken")
 	}
 }
@@ -348,12 +348,12 @@ func TestPackedDeviceUsed(t *testing.T) {
 	a.setPacked(1, 0x200, 20, 2, available|DescWrite)
 	a.setPacked(2, 0x300, 30, 1, available)
 	for _, want := range []uint16{2, 1} {
-		if id, _, ok := dev.Take(pieces); !ok || id != want {
+		if id, _, ok := takeOne(dev, pieces); !ok || id != want {
 			t.Fatalf("took %d, %v, want %d: %v", id, ok, want, dev.Err())
 		}
 	}
-	dev.Complete(1, 0)
-	dev.Complete(2, 15)
+	dev.Complete([]Completion{{1, 0}})
+	dev.Complete([]Completion{{2, 15}})
 	if _, flags, _ := used(0); flags != available|DescNext {
 		t.Errorf("flags %#x before Flush", flags)
 	}
@@ -372,13 +372,13 @@ func TestPackedDeviceUsed(t *testing.T) {
 		t.Errorf("base %#x, want 0", base)
 	}
 	a.setPacked(0, 0x100, 10, 0, 1<<15)
-	if id, _, ok := dev.Take(pieces); !ok || id != 0 {
+	if id, _, ok := takeOne(dev, pieces); !ok || id != 0 {
 		t.Fatalf("took %d, %v in the second turn: %v", id, ok, dev.Err())
 	}
 	if base := dev.Base(); base != 1 {
 		t.Errorf("base %#x, want 1 and 0", base)
 	}
-	dev.Complete(0, 1)
+	dev.Complete([]Completion{{0, 1}})
 	dev.Flush()
 	if _, flags, _ := used(0); flags != DescWrite {
 		t.Errorf("flags %#x in the second turn, want only that of writing", flags)
@@ -424,10 +424,10 @@ func TestB29PackedFlushBreaksOff(t *testing.T) {
 		a, dev := packedArena(t, 4)
 		for i := range 3 {
 			a.setPacked(i, uint64(i), 10, uint16(i), available)
-			dev.Take(make([]Piece, 1))
+			takeOne(dev, make([]Piece, 1))
 		}
 		for i := range 3 {
-			dev.Complete(uint16(i), uint32(100+i))
+			dev.Complete([]Completion{{uint16(i), uint32(100 + i)}})
 		}
 		if a.mem[8] != 10 || a.mem[14] != available {
 			t.Fatal("the ring was written before Flush")
@@ -485,7 +485,7 @@ func TestB23PackedDeviceAnyMemory(t *testing.T) {
 		}
 		pieces := make([]Piece, 2*size)
 		for taken := 0; ; taken++ {
-			id, n, ok := dev.Take(pieces)
+			id, n, ok := takeOne(dev, pieces)
 			if !ok {
 				break
 			}
@@ -493,7 +493,7 @@ func TestB23PackedDeviceAnyMemory(t *testing.T) {
 				t.Fatalf("chain %d: id %d of %d pieces in a queue of %d", taken, id, n, size)
 			}
 			if rapid.Bool().Draw(t, "complete") {
-				dev.Complete(id, 1)
+				dev.Complete([]Completion{{id, 1}})
 				dev.Flush()
 				taken--
 				if rapid.IntRange(0, 50).Draw(t, "enough") == 0 {
@@ -504,22 +504,42 @@ func TestB23PackedDeviceAnyMemory(t *testing.T) {
 	})
 }
 
+// A Take ends before a chain that the pieces left have no room for, and the
+// chain is the first of the next one.
+func TestTakeEndsWhenPiecesDo(t *testing.T) {
+	for _, packed := range []bool{false, true} {
+		s := newSides(t, packed, 8, Options{}, false)
+		heads := make([]uint16, 3)
+		s.drv.AddChains(make([]Segment, 7), []uint16{2, 3, 2}, heads)
+		s.drv.Publish()
+		chains, pieces := make([]Chain, 8), make([]Piece, 5)
+		if n := s.dev.Take(chains, pieces); n != 2 || s.dev.Err() != nil {
+			t.Fatalf("packed=%v: Take = %d, %v, want 2", packed, n, s.dev.Err())
+		}
+		if chains[0] != (Chain{heads[0], 2}) || chains[1] != (Chain{heads[1], 3}) {
+			t.Errorf("packed=%v: chains %v of heads %v", packed, chains[:2], heads)
+		}
+		if n := s.dev.Take(chains, pieces); n != 1 || chains[0] != (Chain{heads[2], 2}) {
+			t.Errorf("packed=%v: Take = %d, %v, want the third chain", packed, n, chains[0])
+		}
+		s.dev.Return(3)
+		if n := s.dev.Take(chains, pieces[:1]); n != 0 || s.dev.Err() == nil {
+			t.Errorf("packed=%v: Take = %d, %v, want a broken ring", packed, n, s.dev.Err())
+		}
+	}
+}
+
 func TestPackedDeviceAllocatesNothing(t *testing.T) {
 	for _, packed := range []bool{false, true} {
 		s := newSides(t, packed, 64, Options{EventIdx: true}, false)
 		segs, heads, done := make([]Segment, 32), make([]uint16, 32), make([]Completion, 32)
-		var pieces [4]Piece
+		chains, pieces := make([]Chain, 32), make([]Piece, 32)
 		allocs := testing.AllocsPerRun(100, func() {
 			s.drv.AddEach(segs, DescWrite, heads)
 			s.drv.Publish()
-			for range 32 {
-				id, _, ok := s.dev.Take(pieces[:])
-				if !ok {
-					t.Fatal(s.dev.Err())
-				}
-				s.dev.Complete(id, 64)
+			if echoBurst(s.dev, chains, pieces, done) != 32 {
+				t.Fatal(s.dev.Err())
 			}
-			s.dev.Flush()
 			s.dev.Notify(true)
 			if s.drv.Harvest(done) != 32 {
 				t.Fatal(s.drv.Err())
@@ -531,22 +551,29 @@ func TestPackedDeviceAllocatesNothing(t *testing.T) {
 	}
 }
 
+// echoBurst takes chains, one piece each, and gives them back with 64 bytes.
+func echoBurst(dev Device, chains []Chain, pieces []Piece, done []Completion) int {
+	n := dev.Take(chains, pieces)
+	for i, c := range chains[:n] {
+		done[i] = Completion{Head: c.Head, Len: 64}
+	}
+	dev.Complete(done[:n])
+	dev.Flush()
+	return n
+}
+
 // BenchmarkDevices moves bursts of 32 chains of one piece, both sides together.
 func BenchmarkDevices(b *testing.B) {
 	for _, packed := range []bool{false, true} {
 		b.Run(fmt.Sprintf("packed=%v", packed), func(b *testing.B) {
 			s := newSides(b, packed, 256, Options{}, false)
 			segs, heads, done := make([]Segment, 32), make([]uint16, 32), make([]Completion, 32)
-			var pieces [4]Piece
+			chains, pieces := make([]Chain, 32), make([]Piece, 32)
 			b.ReportAllocs()
 			for n := 0; n < b.N; n += 32 {
 				s.drv.AddEach(segs, DescWrite, heads)
 				s.drv.Publish()
-				for range 32 {
-					id, _, _ := s.dev.Take(pieces[:])
-					s.dev.Complete(id, 64)
-				}
-				s.dev.Flush()
+				echoBurst(s.dev, chains, pieces, done)
 				s.drv.Harvest(done)
 			}
 		})

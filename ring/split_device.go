@@ -60,11 +60,14 @@ func (d *SplitDevice) Base() uint32 { return uint32(d.next) }
 
 // Pending is the number of chains to take. It looks at the shared index only
 // when none was known before.
-func (d *SplitDevice) Pending() int {
+func (d *SplitDevice) Pending() int { return d.pending(1) }
+
+// pending looks at the shared index only when fewer than want chains are known.
+func (d *SplitDevice) pending(want int) int {
 	if d.err != nil {
 		return 0
 	}
-	if d.seen == d.next {
+	if int(d.seen-d.next) < want {
 		d.look()
 	}
 	return int(d.seen - d.next)
@@ -80,82 +83,104 @@ func (d *SplitDevice) look() {
 	d.seen = idx
 }
 
-// Take takes the next chain; see Device.
-func (d *SplitDevice) Take(pieces []Piece) (head uint16, n int, ok bool) {
-	if d.Pending() == 0 {
-		return 0, 0, false
-	}
-	head = d.areas.avail[d.next&d.mask]
-	if head > d.mask {
-		d.Fail("available entry", "it is not a descriptor of this queue", uint64(head))
-		return 0, 0, false
-	}
-	n, ok = d.walk(head, pieces)
-	if ok {
+// Take takes chains; see Device.
+func (d *SplitDevice) Take(chains []Chain, pieces []Piece) int {
+	chains = chains[:min(d.pending(len(chains)), len(chains))]
+	descs, avail, mask := d.areas.desc, d.areas.avail, d.mask
+	used := 0
+	for i := range chains {
+		head := avail[d.next&mask]
+		if head > mask {
+			d.Fail("available entry", "it is not a descriptor of this queue", uint64(head))
+			return i
+		}
+		n := 1
+		// Every descriptor is read once: the driver may change it meanwhile.
+		if desc := descs[head]; desc.Flags&(DescNext|DescIndirect) == 0 && used < len(pieces) {
+			pieces[used] = Piece{Addr: desc.Addr, Len: desc.Len, Write: desc.Flags&DescWrite != 0}
+		} else if n = d.walk(head, desc, pieces[used:]); n == 0 {
+			return d.tooLong(i, pieces)
+		}
+		chains[i] = Chain{Head: head, Pieces: uint16(n)}
+		used += n
 		d.next++
 	}
-	return head, n, ok
+	return len(chains)
 }
 
 // Return puts the last n chains that were taken back, to be taken again.
 func (d *SplitDevice) Return(n int) { d.next -= uint16(n) }
 
-// walk copies the chain of head into pieces. Every descriptor is read once.
-func (d *SplitDevice) walk(head uint16, pieces []Piece) (n int, ok bool) {
-	for id := head; ; {
-		desc := d.areas.desc[id]
+// walk copies the chain of head, which starts with desc, into pieces, and gives
+// their number, or 0.
+func (d *SplitDevice) walk(head uint16, desc Desc, pieces []Piece) (n int) {
+	for {
 		if desc.Flags&DescIndirect != 0 {
 			return d.walkTable(desc, pieces, n)
 		}
 		if !d.put(pieces, n, desc) {
-			return 0, false
+			return 0
 		}
 		n++
 		if desc.Flags&DescNext == 0 {
-			return n, true
+			return n
 		}
 		if n > int(d.mask) {
-			return 0, d.Fail("descriptor", "its chain is longer than the virtqueue, or a loop", uint64(head))
+			d.Fail("descriptor", "its chain is longer than the virtqueue, or a loop", uint64(head))
+			return 0
 		}
-		if id = desc.Next; id > d.mask {
-			return 0, d.Fail("next descriptor", "it is not a descriptor of this queue", uint64(id))
+		if desc.Next > d.mask {
+			d.Fail("next descriptor", "it is not a descriptor of this queue", uint64(desc.Next))
+			return 0
 		}
+		desc = d.areas.desc[desc.Next]
 	}
 }
 
 // walkTable goes on in a table of indirect descriptors (section 2.7.5.3); n
 // pieces came before it.
-func (d *SplitDevice) walkTable(at Desc, pieces []Piece, n int) (int, bool) {
+func (d *SplitDevice) walkTable(at Desc, pieces []Piece, n int) int {
 	table, ok := d.table(at)
 	if !ok {
-		return 0, false
+		return 0
 	}
 	entries := uint32(len(table) / DescSize)
 	for id, steps := uint32(0), uint32(0); ; steps++ {
 		if steps == entries {
-			return 0, d.Fail("indirect descriptor", "its chain is a loop", uint64(id))
+			d.Fail("indirect descriptor", "its chain is a loop", uint64(id))
+			return 0
 		}
 		desc := decodeDesc(table[id*DescSize:])
 		if desc.Flags&DescIndirect != 0 {
-			return 0, d.Fail("indirect flags", "a table within a table", uint64(desc.Flags))
+			d.Fail("indirect flags", "a table within a table", uint64(desc.Flags))
+			return 0
 		}
 		if !d.put(pieces, n, desc) {
-			return 0, false
+			return 0
 		}
 		n++
 		if desc.Flags&DescNext == 0 {
-			return n, true
+			return n
 		}
 		if id = uint32(desc.Next); id >= entries {
-			return 0, d.Fail("next indirect descriptor", "it is outside the table", uint64(id))
+			d.Fail("next indirect descriptor", "it is outside the table", uint64(id))
+			return 0
 		}
 	}
 }
 
-// Complete gives the chain of head back; see Device.
-func (d *SplitDevice) Complete(head uint16, written uint32) {
-	d.areas.used[d.done&d.mask] = UsedElem{ID: uint32(head), Len: written}
-	d.done++
+// Complete gives chains back; see Device. An entry is written only when it
+// changes, which spares the driver a cache miss: it does not where the driver
+// uses its heads in a circle and the device writes nothing.
+func (d *SplitDevice) Complete(done []Completion) {
+	used, mask := d.areas.used, d.mask
+	for i := range done {
+		e := UsedElem{ID: uint32(done[i].Head), Len: done[i].Len}
+		if slot := &used[d.done&mask]; *slot != e {
+			*slot = e
+		}
+		d.done++
+	}
 }
 
 // Flush shows the driver everything completed; see Device.

@@ -145,7 +145,9 @@ func (c *Console) newStream(l link) *engine.Stream {
 		Flows: c.Options.Flows, Clones: c.Options.Clones,
 		Watch: c.watch, Tap: c.tap,
 	}
-	copy(cfg.Source[:], tx.Info().MAC)
+	txInfo := tx.Info()
+	copy(cfg.Source[:], txInfo.MAC)
+	cfg.RxLends, cfg.TxDMA = rx.Info().RxLends, txInfo.TxDMA
 	if c.mode == engine.Noisy {
 		cfg.Noise = c.Options.Noise
 	}

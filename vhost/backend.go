@@ -16,7 +16,8 @@ import (
 
 // backendFeatures are the device features that a Backend can have.
 const backendFeatures = virtio.NetCSUM | virtio.NetGuestCSUM |
-	virtio.NetGuestTSO4 | virtio.NetGuestTSO6 | virtio.NetHostTSO4 | virtio.NetHostTSO6 |
+	virtio.NetGuestTSO4 | virtio.NetGuestTSO6 | virtio.NetGuestECN |
+	virtio.NetHostTSO4 | virtio.NetHostTSO6 | virtio.NetHostECN |
 	virtio.NetMrgRxbuf | virtio.NetMQ | virtio.AnyLayout | virtio.IndirectDesc | virtio.EventIdx |
 	virtio.Version1 | virtio.RingPacked | virtio.InOrder
 

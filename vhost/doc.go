@@ -8,7 +8,8 @@
 // it maps that memory and serves the rings, split and packed. A Loopback is a
 // back end that returns every frame; with a Frontend in the same process it
 // makes a device out of nothing but memory. NewPort gives the back end the shape
-// of any other port: what it receives is what the guest sent.
+// of any other port: what it receives is what the guest sent, copied or, with
+// dequeue zero copy, in the guest's own memory.
 //
 // The protocol is QEMU's docs/interop/vhost-user. Both halves speak it in
 // little-endian order, on the machines that Go calls little-endian. Both have

@@ -66,12 +66,10 @@ func (f *Frontend) driverMemory(addr uint64, n uint32) ([]byte, bool) {
 // Kick implements port.Kicker. Whoever sends commands sends one at a time.
 func (c *controlQueue) Kick(uint16) {
 	var pieces [ring.IndirectEntries]ring.Piece
-	for {
-		head, n, ok := c.ring.Take(pieces[:])
-		if !ok {
-			return
-		}
-		c.ring.Complete(head, c.answer(pieces[:n]))
+	var chain [1]ring.Chain
+	for c.ring.Take(chain[:], pieces[:]) > 0 {
+		written := c.answer(pieces[:chain[0].Pieces])
+		c.ring.Complete([]ring.Completion{{Head: chain[0].Head, Len: written}})
 		c.ring.Flush()
 	}
 }

@@ -113,17 +113,32 @@ func (g *guestMemory) disjoint(r memRegion) error {
 }
 
 // slice gives the n bytes at a device address, or false when they do not all
-// lie in one region.
-func (g *guestMemory) slice(addr uint64, n uint32) ([]byte, bool) {
-	for i := range g.regions {
-		r := &g.regions[i]
-		// Below the region's start, off wraps and is too large.
-		off := addr - r.guest
-		if off < r.size && uint64(n) <= r.size-off {
-			return r.bytes[off : off+uint64(n)], true
-		}
+// lie in the region.
+func (r *guestRegion) slice(addr uint64, n uint32) ([]byte, bool) {
+	// Below the region's start, off wraps and is too large.
+	off := addr - r.guest
+	if off < r.size && uint64(n) <= r.size-off {
+		return r.bytes[off : off+uint64(n)], true
 	}
 	return nil, false
+}
+
+// find gives the n bytes at a device address and the region that they lie in;
+// nil when there is none that holds them all.
+func (g *guestMemory) find(addr uint64, n uint32) ([]byte, *guestRegion) {
+	for i := range g.regions {
+		if b, ok := g.regions[i].slice(addr, n); ok {
+			return b, &g.regions[i]
+		}
+	}
+	return nil, nil
+}
+
+// slice gives the n bytes at a device address, or false when they do not all
+// lie in one region.
+func (g *guestMemory) slice(addr uint64, n uint32) ([]byte, bool) {
+	b, region := g.find(addr, n)
+	return b, region != nil
 }
 
 // userSlice gives the n bytes at an address of the front end's process.
@@ -139,17 +154,26 @@ func (g *guestMemory) userSlice(addr uint64, n int) ([]byte, bool) {
 }
 
 // unmap gives the mappings back. A second call does nothing.
-func (g *guestMemory) unmap() { g.unmapUnless(&guestMemory{}) }
+func (g *guestMemory) unmap() {
+	unmapAll(g.mappingsBeside(&guestMemory{}))
+	g.regions = nil
+}
 
-// unmapUnless gives those mappings back that are not part of other.
-func (g *guestMemory) unmapUnless(other *guestMemory) {
+// mappingsBeside gives the mappings that are not part of other.
+func (g *guestMemory) mappingsBeside(other *guestMemory) (mappings [][]byte) {
 	for _, r := range g.regions {
 		kept := slices.ContainsFunc(other.regions, func(o guestRegion) bool {
 			return len(o.mapping) > 0 && len(r.mapping) > 0 && &o.mapping[0] == &r.mapping[0]
 		})
 		if r.mapping != nil && !kept {
-			unix.Munmap(r.mapping)
+			mappings = append(mappings, r.mapping)
 		}
 	}
-	g.regions = nil
+	return mappings
+}
+
+func unmapAll(mappings [][]byte) {
+	for _, m := range mappings {
+		unix.Munmap(m)
+	}
 }

@@ -42,9 +42,8 @@ type Loopback struct {
 // Polling of the loopback's goroutine. On processors of its own a longer spin
 // gains little; where the driver waits for one, it costs the driver's time.
 const (
-	loopBurst = 64                    // frames of a pair in one go
-	spinTime  = 5 * time.Microsecond  // without a frame, before it sleeps
-	holdTime  = 10 * time.Millisecond // that frames wait for receive buffers
+	spinTime = 5 * time.Microsecond  // without a frame, before it sleeps
+	holdTime = 10 * time.Millisecond // that frames wait for receive buffers
 )
 
 // StartLoopback starts the device. One goroutine moves its frames; it polls
@@ -189,27 +188,27 @@ func (p *loopPair) bounce() (moved bool) {
 		return false
 	}
 	p.tx.ring.Notify(false)
+	frames := p.tx.take(queueBurst)
 	if p.rx.ring != nil {
 		p.rx.ring.Notify(false)
+		p.rx.beginDelivery(len(frames))
 	}
-	for range loopBurst {
-		head, header, size, ok := p.tx.take()
-		if !ok {
-			break
-		}
-		if !p.pass(header, size) {
+	gone := 0
+	for i := range frames {
+		if !p.pass(&frames[i]) {
 			if p.worthWaiting() {
-				p.tx.ring.Return(1)
 				break
 			}
 			p.tx.stats.Dropped++
 		}
-		p.tx.ring.Complete(head, 0)
+		gone++
 	}
-	p.tx.flush()
 	if p.rx.ring != nil {
-		p.rx.flush()
+		p.rx.endDelivery()
 	}
+	p.tx.giveBack(frames[:gone])
+	p.tx.ring.Return(len(frames) - gone)
+	p.tx.flush()
 	return true
 }
 
@@ -224,56 +223,53 @@ func (p *loopPair) worthWaiting() bool {
 	return time.Since(p.starved) < holdTime
 }
 
-// pass writes the frame that the transmit queue has taken to the receive
-// queue, or drops it when it asks for a checksum outside of itself. It is
-// false when there are no buffers for it.
-func (p *loopPair) pass(in virtio.NetHeader, size int) bool {
+// pass writes a frame of the transmit queue to the receive queue, or drops it
+// when it asks for a checksum outside of itself. It is false when there are no
+// buffers for it.
+func (p *loopPair) pass(f *takenFrame) bool {
 	if p.rx.ring == nil {
 		return false
 	}
-	var out virtio.NetHeader
-	data := p.tx.src
-	if in.Flags&virtio.HdrNeedsCSum != 0 {
-		switch {
-		case int(in.CSumStart)+int(in.CSumOffset)+2 > size:
-			p.rx.stats.Dropped++
-			return true
-		case p.rx.features.Has(virtio.NetGuestCSUM):
-			out = p.partial(in)
-		default:
-			frame := p.copyOut(size)
-			completeChecksum(frame, in.CSumStart, in.CSumOffset)
-			data = append(data[:0], frame)
-		}
+	in := f.header
+	if in.Flags&virtio.HdrNeedsCSum == 0 {
+		return p.deliver(nil, p.tx.data(f), f.size)
 	}
-	p.rx.src = append(p.rx.src[:0], p.rx.header[:p.rx.headerSize])
-	p.rx.src = append(p.rx.src, data...)
-	if !p.rx.deliver(out, size) {
-		return false
+	if int(in.CSumStart)+int(in.CSumOffset)+2 > f.size {
+		p.rx.stats.Dropped++
+		return true
 	}
-	p.starved = time.Time{}
-	return true
+	if p.rx.features.Has(virtio.NetGuestCSUM) {
+		out := p.partial(in)
+		return p.deliver(&out, p.tx.data(f), f.size)
+	}
+	p.scratch = append(p.scratch[:0], make([]byte, f.size)...)
+	gather(p.scratch, p.tx.data(f))
+	completeChecksum(p.scratch, in.CSumStart, in.CSumOffset)
+	delivered := p.deliver(nil, append(p.rx.src[:0], p.scratch), f.size)
+	p.rx.copyNow() // the scratch memory is the next frame's too
+	return delivered
+}
+
+func (p *loopPair) deliver(h *virtio.NetHeader, data [][]byte, size int) bool {
+	delivered := p.rx.deliver(h, data, size)
+	if delivered {
+		p.starved = time.Time{}
+	}
+	return delivered
 }
 
 // partial is the header of a frame that comes back with its checksum, and
 // where the driver takes that its segmentation, still to be done.
 func (p *loopPair) partial(in virtio.NetHeader) virtio.NetHeader {
 	out := virtio.NetHeader{Flags: virtio.HdrNeedsCSum, CSumStart: in.CSumStart, CSumOffset: in.CSumOffset}
-	tso4 := in.GSOType == virtio.GSOTCPv4 && p.rx.features.Has(virtio.NetGuestTSO4)
-	tso6 := in.GSOType == virtio.GSOTCPv6 && p.rx.features.Has(virtio.NetGuestTSO6)
+	kind := in.GSOType &^ virtio.GSOECN
+	tso4 := kind == virtio.GSOTCPv4 && p.rx.features.Has(virtio.NetGuestTSO4)
+	tso6 := kind == virtio.GSOTCPv6 && p.rx.features.Has(virtio.NetGuestTSO6)
 	if tso4 || tso6 {
-		out.GSOType, out.GSOSize, out.HdrLen = in.GSOType, in.GSOSize, in.HdrLen
+		out.GSOType, out.GSOSize, out.HdrLen = kind, in.GSOSize, in.HdrLen
+		if p.rx.features.Has(virtio.NetGuestECN) {
+			out.GSOType = in.GSOType
+		}
 	}
 	return out
-}
-
-// copyOut copies the frame that the transmit queue has taken out of the
-// driver's memory.
-func (p *loopPair) copyOut(size int) []byte {
-	if cap(p.scratch) < size {
-		p.scratch = make([]byte, size)
-	}
-	data := p.scratch[:size]
-	gather(data, p.tx.src)
-	return data
 }

@@ -368,7 +368,7 @@ func TestInterrupts(t *testing.T) {
 func TestQueueWithoutMergeableBuffers(t *testing.T) {
 	b, f := listenAndDial(t, BackendConfig{}, FrontendConfig{QueueSize: rigSize})
 	r := newRig(t, f, 1)
-	r.start(plain, 1)
+	r.start(plain|virtio.NetCSUM, 1)
 	q := b.RxQueue(0)
 	frames := []Frame{{Data: frameOf(0, 2037)}}
 	for i := range rigSize + 1 {

@@ -16,17 +16,20 @@ import (
 
 // PortConfig says what a port on a back end is like. ParsePortDevargs makes one.
 type PortConfig struct {
-	Name    string          // "net_vhost0" if empty
-	Devargs string          // the arguments as they were written, for people
-	ID      int             // the port's number, for mbuf.Buf.Port
-	Path    string          // the unix socket; must be given
-	Client  bool            // connect to a front end that listens there, instead of listening
-	Queues  int             // queue pairs, 1 to 128; 0: 1
-	TSO     bool            // offer segmentation, both ways
-	Packed  bool            // offer packed virtqueues beside split ones
-	MTU     int             // the MTU in bytes that the guest shall use, 68 to 65535; 0: any
-	Mask    virtio.Features // features not to offer
-	Log     *slog.Logger    // nil: silence
+	Name    string // "net_vhost0" if empty
+	Devargs string // the arguments as they were written, for people
+	ID      int    // the port's number, for mbuf.Buf.Port
+	Path    string // the unix socket; must be given
+	Client  bool   // connect to a front end that listens there, instead of listening
+	Queues  int    // queue pairs, 1 to 128; 0: 1
+	TSO     bool   // offer segmentation, both ways
+	Packed  bool   // offer packed virtqueues beside split ones
+	// ZeroCopy leaves received frames of lendMin bytes and more in the guest's
+	// memory, until they are freed (dequeue zero copy).
+	ZeroCopy bool
+	MTU      int             // the MTU in bytes that the guest shall use, 68 to 65535; 0: any
+	Mask     virtio.Features // features not to offer
+	Log      *slog.Logger    // nil: silence
 }
 
 // Bounds of a port.
@@ -39,7 +42,8 @@ const (
 )
 
 // tsoFeatures are what TSO is about.
-const tsoFeatures = virtio.NetHostTSO4 | virtio.NetHostTSO6 | virtio.NetGuestTSO4 | virtio.NetGuestTSO6
+const tsoFeatures = virtio.NetHostTSO4 | virtio.NetHostTSO6 | virtio.NetHostECN |
+	virtio.NetGuestTSO4 | virtio.NetGuestTSO6 | virtio.NetGuestECN
 
 // vhostPort is a port whose other end is a guest: it receives what the guest
 // sends, and sends what the guest receives. Without a guest its link is down
@@ -97,6 +101,7 @@ func NewPort(cfg PortConfig) (port.Port, error) {
 		conf: port.Config{RxQueues: 1, TxQueues: 1},
 	}
 	for i := range b.Pairs() {
+		b.TxQueue(i).lends = cfg.ZeroCopy
 		p.rx = append(p.rx, &portRx{dev: b.TxQueue(i), id: uint16(cfg.ID)})
 		p.tx = append(p.tx, &portTx{dev: b.RxQueue(i)})
 	}
@@ -129,7 +134,8 @@ func (p *vhostPort) Info() port.Info {
 		MaxRxQueues: len(p.rx), MaxTxQueues: len(p.tx),
 		RxDesc: p.conf.RxDesc, TxDesc: p.conf.TxDesc, MaxDesc: maxQueueSize,
 		MinRxBufSize: portMinBuf, MaxRxPktLen: maxFrame, MaxMACs: 1, Promiscuous: p.promisc,
-		RxCapa: rx, TxCapa: tx, RxActive: p.active.RxOffloads, TxActive: p.active.TxOffloads,
+		RxLends: p.cfg.ZeroCopy,
+		RxCapa:  rx, TxCapa: tx, RxActive: p.active.RxOffloads, TxActive: p.active.TxOffloads,
 	}
 	if info.MTU == 0 {
 		info.MTU = portMTU
@@ -138,8 +144,8 @@ func (p *vhostPort) Info() port.Info {
 }
 
 // capabilities are the offloads that the port has, whatever the guest has.
-// Segmentation is only as good as the guest: a packet that asks for it is
-// dropped where the guest takes none.
+// Large packets go to the guest as they are where it takes them, and in segments
+// where it does not.
 func (p *vhostPort) capabilities() (rx port.RxOffloads, tx port.TxOffloads) {
 	rx = port.RxVLANStrip | port.RxUDPCksum | port.RxTCPCksum | port.RxScatter
 	tx = port.TxVLANInsert | port.TxUDPCksum | port.TxTCPCksum | port.TxMultiSegs
@@ -290,9 +296,22 @@ func (p *vhostPort) link() port.Link {
 	return port.Link{Up: true, Speed: portSpeed, FullDuplex: true}
 }
 
+// Paths says how frames move, and how many are in use in the guest's memory.
 func (p *vhostPort) Paths() port.Paths {
 	path := port.Path{Name: "vhost", Reason: "frames are copied between buffers and the guest's memory"}
-	return port.Paths{Rx: path, Tx: path}
+	paths := port.Paths{Rx: path, Tx: path}
+	if p.cfg.ZeroCopy {
+		paths.Rx = port.Path{Name: "vhost zero copy", Reason: p.lentNow()}
+	}
+	return paths
+}
+
+func (p *vhostPort) lentNow() string {
+	text := fmt.Sprintf("frames of %d bytes and more stay in the guest's memory; in use now:", lendMin)
+	for i, q := range p.rx {
+		text += fmt.Sprintf(" %d of queue %d,", q.dev.Lent(), i)
+	}
+	return strings.TrimSuffix(text, ",")
 }
 
 // SetPromiscuous changes nothing but Info: all that the guest sends comes.

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"vionet/mbuf"
+	"vionet/offload"
 	"vionet/port"
 	"vionet/virtio"
 )
@@ -28,9 +29,7 @@ const (
 // header that does not fit the packet or the negotiated features.
 func (q *portRx) readHeader(b *mbuf.Buf, h virtio.NetHeader) bool {
 	if h.GSOType != virtio.GSONone {
-		tso4 := h.GSOType == virtio.GSOTCPv4 && q.dev.features.Has(virtio.NetHostTSO4)
-		tso6 := h.GSOType == virtio.GSOTCPv6 && q.dev.features.Has(virtio.NetHostTSO6)
-		if !tso4 && !tso6 || h.GSOSize == 0 {
+		if !q.takesLarge(h.GSOType) || h.GSOSize == 0 {
 			return false
 		}
 		b.Flags |= mbuf.RxLRO
@@ -55,34 +54,59 @@ func (q *portRx) readHeader(b *mbuf.Buf, h virtio.NetHeader) bool {
 	return true
 }
 
-// request turns b's flags into the header for the guest. The checksum is left
-// to a guest that can do without, and filled in for another. It is false for a
-// packet that asks for what is not there.
-func (q *portTx) request(b *mbuf.Buf) (h virtio.NetHeader, ok bool) {
-	const asks = mbuf.TxL4Mask | mbuf.TxVLAN
-	if b.Flags&asks == 0 {
-		return h, true
+// takesLarge reports whether packets of that kind were negotiated. The bit for a
+// packet that answers to congestion says nothing that is not in its TCP header.
+func (q *portRx) takesLarge(gsoType uint8) bool {
+	var need virtio.Features
+	switch gsoType &^ virtio.GSOECN {
+	case virtio.GSOTCPv4:
+		need = virtio.NetHostTSO4
+	case virtio.GSOTCPv6:
+		need = virtio.NetHostTSO6
+	default:
+		return false
 	}
-	if !q.permits(b.Flags) || b.Flags&mbuf.TxVLAN != 0 && b.Len() < etherAddrsLen {
-		return h, false
+	if gsoType&virtio.GSOECN != 0 {
+		need |= virtio.NetHostECN
+	}
+	return q.dev.features.Has(need)
+}
+
+// request turns the flags of b, which asks for something, into the header for
+// the guest, which is good for this packet only. The checksum is left to a guest
+// that can do without, and filled in for another. It is nil for a packet that
+// asks for what is not there. A large one was looked at with mustCut.
+func (q *portTx) request(b *mbuf.Buf) *virtio.NetHeader {
+	if !q.permits(b.Flags) {
+		return nil
+	}
+	return q.describe(b)
+}
+
+// describe is request of a packet whose requests are permitted.
+func (q *portTx) describe(b *mbuf.Buf) *virtio.NetHeader {
+	h := &q.header
+	*h = virtio.NetHeader{}
+	if b.Flags&mbuf.TxVLAN != 0 && b.Len() < etherAddrsLen {
+		return nil
 	}
 	if b.Flags&mbuf.TxL4Mask == 0 {
-		return h, true
+		return h
 	}
 	start, field, ok := startChecksum(b)
-	if !ok || b.Flags&mbuf.TxTSO != 0 && !q.segmentation(b, &h) {
-		return h, false
+	if !ok || b.Flags&mbuf.TxTSO != 0 && !askSegmentation(b, h) {
+		return nil
 	}
 	if !q.dev.features.Has(virtio.NetGuestCSUM) {
 		completePacket(b, start, field)
-		return h, true
+		return h
 	}
 	h.Flags, h.CSumStart, h.CSumOffset = virtio.HdrNeedsCSum, start, field
 	if b.Flags&mbuf.TxVLAN != 0 {
 		h.CSumStart += vlanTagLen
 		h.HdrLen += vlanTagLen
 	}
-	return h, true
+	return h
 }
 
 // permits reports whether every request in flags was enabled at Start.
@@ -117,30 +141,33 @@ func startChecksum(b *mbuf.Buf) (start, field uint16, ok bool) {
 	frame := b.Bytes()
 	length := b.PacketLen() - int(start)
 	addresses := frame[int(b.L2Len)+source:][:n]
-	sum := uint32(onesSum(addresses)) + uint32(proto) + uint32(length>>16) + uint32(length&0xffff)
-	binary.BigEndian.PutUint16(frame[int(start+field):], fold(sum))
+	var sum offload.Sum
+	sum.Add(addresses)
+	sum.AddWord(uint16(proto))
+	sum.AddWord(uint16(length >> 16))
+	sum.AddWord(uint16(length))
+	binary.BigEndian.PutUint16(frame[int(start+field):], sum.Folded())
 	return start, field, true
 }
 
-// segmentation asks the guest to take b as the segments that it stands for. It
-// is false when the guest takes none, or b's lengths make no sense.
-func (q *portTx) segmentation(b *mbuf.Buf, h *virtio.NetHeader) bool {
+// askSegmentation asks the guest to take b as the segments that it stands for.
+// It is false when b's lengths make no sense.
+func askSegmentation(b *mbuf.Buf, h *virtio.NetHeader) bool {
 	headers := b.L2Len + b.L3Len + b.L4Len
 	if b.L4Len < tcpMinLen || b.SegSize == 0 || int(headers) > b.Len() || b.Flags&mbuf.TxUDPChecksum != 0 {
 		return false
 	}
-	need := virtio.NetGuestTSO4
 	h.GSOType = virtio.GSOTCPv4
 	if b.Flags&mbuf.TxIPv6 != 0 {
-		need, h.GSOType = virtio.NetGuestTSO6, virtio.GSOTCPv6
+		h.GSOType = virtio.GSOTCPv6
 	}
-	if !q.dev.features.Has(need | virtio.NetGuestCSUM) {
-		return false
+	if answersCongestion(b) {
+		h.GSOType |= virtio.GSOECN
 	}
 	if b.Flags&mbuf.TxIPv4 != 0 { // the segments' headers are made from it
 		ip := b.Bytes()[b.L2Len : b.L2Len+b.L3Len]
-		ip[ipv4Checksum], ip[ipv4Checksum+1] = 0, 0
-		binary.BigEndian.PutUint16(ip[ipv4Checksum:], ^onesSum(ip))
+		binary.BigEndian.PutUint16(ip[ipv4Checksum:], 0)
+		binary.BigEndian.PutUint16(ip[ipv4Checksum:], offload.Checksum(ip))
 	}
 	h.GSOSize, h.HdrLen = b.SegSize, headers
 	return true
@@ -149,20 +176,14 @@ func (q *portTx) segmentation(b *mbuf.Buf, h *virtio.NetHeader) bool {
 // completePacket is completeChecksum of a packet whose checksum field lies in
 // its first segment.
 func completePacket(b *mbuf.Buf, start, offset uint16) {
-	sum := uint32(0)
-	skip, odd := int(start), false
+	var sum offload.Sum
+	skip := int(start)
 	for seg := b; seg != nil; seg = seg.Next() {
 		data := seg.Bytes()
-		data = data[min(skip, len(data)):]
-		skip = max(skip-seg.Len(), 0)
-		part := onesSum(data)
-		if odd { // its bytes stand in the other halves of the words
-			part = part<<8 | part>>8
-		}
-		sum += uint32(part)
-		odd = odd != (len(data)%2 == 1)
+		sum.Add(data[min(skip, len(data)):])
+		skip = max(skip-len(data), 0)
 	}
-	putChecksum(b.Bytes()[int(start)+int(offset):], fold(sum))
+	putChecksum(b.Bytes()[int(start)+int(offset):], sum.Checksum())
 }
 
 // stripVLAN takes the outer tag out of a received frame into b.VLAN.

@@ -112,6 +112,7 @@ func TestPortChecksums(t *testing.T) {
 func tcpPacket(tb testing.TB, pool *mbuf.Pool) *mbuf.Buf {
 	frame := frameOf(7, 1800)
 	copy(frame[12:], []byte{0x08, 0x00, 0x45, 0, 0x06, 0xfa, 0, 0, 0, 0, 64, 6, 0xff, 0xff, 10, 0, 0, 1, 10, 0, 0, 2})
+	frame[46], frame[47] = 0x50, 0x10 // 20 bytes of TCP header, ACK
 	b := packetOf(tb, pool, frame, 2048)
 	b.Flags = mbuf.TxTSO | mbuf.TxIPv4
 	b.L2Len, b.L3Len, b.L4Len, b.SegSize = 14, 20, 20, 500
@@ -154,8 +155,10 @@ func TestPortRefusesRequests(t *testing.T) {
 		f(b)
 		return b
 	}
+	long := tcpPacket(t, r.pool)
+	long.L4Len = 24
 	bad := []*mbuf.Buf{
-		tcpPacket(t, r.pool),
+		long,
 		change(func(b *mbuf.Buf) { b.Flags = mbuf.TxTCPChecksum | mbuf.TxIPv4 }), // not enabled
 		change(func(b *mbuf.Buf) { b.Flags = mbuf.TxUSO | mbuf.TxIPv4 }),
 		change(func(b *mbuf.Buf) { b.Flags = mbuf.TxUDPChecksum }), // of which protocol?

@@ -5,7 +5,9 @@ import (
 	"sync/atomic"
 
 	"vionet/mbuf"
+	"vionet/offload"
 	"vionet/port"
+	"vionet/virtio"
 )
 
 // portTx sends to the guest, over one of its receive queues.
@@ -16,6 +18,8 @@ type portTx struct {
 	cache    *mbuf.Cache // the one in use
 	offloads port.TxOffloads
 	tag      [vlanTagLen]byte // scratch of the packet being sent
+	header   virtio.NetHeader // the same
+	gso      offload.Segmenter
 
 	packets, bytes, errors atomic.Uint64
 }
@@ -44,17 +48,30 @@ func (q *portTx) Burst(bufs []*mbuf.Buf) int {
 	}
 	d.ring.Notify(false)
 	frames, size, dropped := d.stats.Frames, d.stats.Bytes, d.stats.Dropped
+	d.beginDelivery(len(bufs))
 	n, refused := 0, 0
 	for _, b := range bufs {
-		header, ok := q.request(b)
-		if !ok {
-			refused++
-		} else if !d.deliver(header, q.gather(b)) {
+		var header *virtio.NetHeader
+		if b.Flags&(mbuf.TxL4Mask|mbuf.TxVLAN) != 0 {
+			if q.mustCut(b) {
+				if !q.sendSegments(b) {
+					break
+				}
+				n++
+				continue
+			}
+			if header = q.request(b); header == nil {
+				refused++
+				n++
+				continue
+			}
+		}
+		if !q.send(b, header) {
 			break
 		}
 		n++
 	}
-	d.flush()
+	d.endDelivery()
 	q.cache.Put(bufs[:n])
 	q.packets.Add(d.stats.Frames - frames)
 	q.bytes.Add(d.stats.Bytes - size)
@@ -64,13 +81,14 @@ func (q *portTx) Burst(bufs []*mbuf.Buf) int {
 	return n
 }
 
-// gather lists what the guest gets of b behind the header, and gives its length
-// in bytes. The VLAN tag goes between the pieces: the packet stays as it is.
-func (q *portTx) gather(b *mbuf.Buf) int {
-	d, size := q.dev, b.PacketLen()
-	d.src = append(d.src[:0], d.header[:d.headerSize])
-	data := b.Bytes()
-	if b.Flags&mbuf.TxVLAN != 0 {
+// send writes b with its header, nil for one that asks for nothing, to the guest. The VLAN tag goes between the
+// pieces: the packet stays as it is. It is false when the guest has too few
+// buffers.
+func (q *portTx) send(b *mbuf.Buf, h *virtio.NetHeader) bool {
+	d, size, data := q.dev, b.PacketLen(), b.Bytes()
+	d.src = d.src[:0]
+	tagged := b.Flags&mbuf.TxVLAN != 0
+	if tagged {
 		binary.BigEndian.PutUint16(q.tag[:], etherTypeVLAN)
 		binary.BigEndian.PutUint16(q.tag[2:], b.VLAN)
 		d.src = append(d.src, data[:etherAddrsLen], q.tag[:])
@@ -81,7 +99,11 @@ func (q *portTx) gather(b *mbuf.Buf) int {
 	for seg := b.Next(); seg != nil; seg = seg.Next() {
 		d.src = append(d.src, seg.Bytes())
 	}
-	return size
+	sent := d.deliver(h, d.src, size)
+	if tagged {
+		d.copyNow() // the next packet's tag takes the place of this one's
+	}
+	return sent
 }
 
 // Reclaim has nothing to do: packets are copied.

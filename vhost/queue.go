@@ -4,12 +4,17 @@ import (
 	"log/slog"
 	"sync"
 
+	"vionet/mbuf"
 	"vionet/ring"
 	"vionet/virtio"
 )
 
-// maxPieces bounds the descriptors of one frame, over all its buffers.
+// maxPieces bounds the descriptors of one frame, over all its buffers, and those
+// that are taken in one go.
 const maxPieces = 1024
+
+// queueBurst is the number of frames that move in one go.
+const queueBurst = 64
 
 // maxFrame is the longest frame in bytes: 64 KiB to be segmented, behind its
 // headers.
@@ -47,25 +52,29 @@ type Queue struct {
 	call       *eventfd // nil: none
 	headerSize int
 	features   virtio.Features // negotiated
+	mergeable  bool            // so are mergeable receive buffers
+	requests   bool            // headers may ask for something
+	lends      bool            // frames that the driver sends may stay in its memory
+	lending    *lending        // nil: none does
+	draining   bool            // a ring that stops waits for lent frames
 	stats      QueueStats
-	reported   bool // the broken rule was logged
+	reported   bool         // the broken rule was logged
+	region     *guestRegion // the one looked at last
 
-	// Scratch of one frame.
-	pieces  []ring.Piece
-	src     [][]byte
-	dst     [][]byte
-	buffers []rxBuffer
-	header  [virtio.NetHeaderSize]byte
-}
-
-// rxBuffer is a chain that a frame, or a part of it, is written to.
-type rxBuffer struct {
-	head uint16
-	room int // bytes
+	// Scratch of one burst.
+	chains [maxPieces]ring.Chain
+	pieces [maxPieces]ring.Piece
+	done   []ring.Completion
+	frames [queueBurst]takenFrame // of a transmit queue
+	stock  stock                  // of a receive queue
+	copies []copyJob
+	src    [][]byte
+	split  [][]byte                   // a frame whose header is copied like data,
+	header [virtio.NetHeaderSize]byte // and that header
 }
 
 func newQueue(index int, log *slog.Logger) *Queue {
-	return &Queue{index: index, log: log, kicked: make(chan struct{}, 1), pieces: make([]ring.Piece, maxPieces)}
+	return &Queue{index: index, log: log, kicked: make(chan struct{}, 1)}
 }
 
 // start makes the queue work on a ring.
@@ -73,7 +82,13 @@ func (q *Queue) start(r ring.Device, mem *guestMemory, features virtio.Features)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.ring, q.mem, q.features, q.reported = r, mem, features, false
+	q.region = &mem.regions[0]
 	q.headerSize = virtio.HeaderSize(features)
+	q.mergeable = features.Has(virtio.NetMrgRxbuf)
+	if q.lends {
+		q.lending = newLending(r.Size())
+	}
+	q.requests = features&(virtio.NetCSUM|virtio.NetHostTSO4|virtio.NetHostTSO6) != 0
 }
 
 // wake signals whoever waits for the driver.
@@ -84,13 +99,15 @@ func (q *Queue) wake() {
 	}
 }
 
-// stop returns when no burst works on the ring any more.
-func (q *Queue) stop() {
+// stop returns when no burst works on the ring any more. It returns the lender
+// of frames that are still in use in spite of that, if there are any: the memory
+// stays mapped until it has them back.
+func (q *Queue) stop() *mbuf.Lender {
+	late := q.drain()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.ring, q.mem = nil, nil
-	clear(q.src[:cap(q.src)])
-	clear(q.dst[:cap(q.dst)])
+	q.ring, q.mem, q.region = nil, nil, nil
+	return late
 }
 
 // setCall gives the queue the eventfd that interrupts the driver; the one
@@ -125,58 +142,6 @@ func (q *Queue) Running() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.ring != nil
-}
-
-// Dequeue takes up to len(frames) frames that the driver has sent, from a
-// transmit queue. Each is copied to the Data of its Frame, up to its capacity;
-// a longer one is dropped. It returns how many there are, and never waits.
-func (q *Queue) Dequeue(frames []Frame) int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.ring == nil {
-		return 0
-	}
-	n := 0
-	for range frames {
-		head, header, size, ok := q.take()
-		if !ok {
-			break
-		}
-		f := &frames[n]
-		if size <= cap(f.Data) {
-			f.Header, f.Data = header, f.Data[:size]
-			gather(f.Data, q.src)
-			q.count(size)
-			n++
-		} else {
-			q.stats.Dropped++
-		}
-		q.ring.Complete(head, 0)
-	}
-	q.flush()
-	return n
-}
-
-// Enqueue copies frames to the driver, over a receive queue, and returns how
-// many were taken: fewer when the driver has no buffers left. A frame that
-// could never fit is taken and dropped.
-func (q *Queue) Enqueue(frames []Frame) int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.ring == nil {
-		return 0
-	}
-	n := 0
-	for n < len(frames) {
-		f := &frames[n]
-		q.src = append(q.src[:0], q.header[:q.headerSize], f.Data)
-		if !q.deliver(f.Header, len(f.Data)) {
-			break
-		}
-		n++
-	}
-	q.flush()
-	return n
 }
 
 func (q *Queue) count(size int) {
@@ -222,114 +187,16 @@ func (q *Queue) report() {
 	}
 }
 
-// take takes the next frame that the driver has sent: its header, and in q.src
-// its data, in memory that the driver can still write to. The caller completes
-// head.
-func (q *Queue) take() (head uint16, h virtio.NetHeader, size int, ok bool) {
-	head, n, ok := q.ring.Take(q.pieces)
-	if !ok {
-		return 0, h, 0, false
+// slice gives the n bytes at a device address, or false when they do not all
+// lie in one region. It looks first where it looked last.
+func (q *Queue) slice(addr uint64, n uint32) ([]byte, bool) {
+	if b, ok := q.region.slice(addr, n); ok {
+		return b, true
 	}
-	q.src = q.src[:0]
-	missing := q.headerSize
-	for _, p := range q.pieces[:n] {
-		if p.Write {
-			return 0, h, 0, q.ring.Fail("descriptor flags", "a buffer to write in a transmit queue", uint64(ring.DescWrite))
-		}
-		b, ok := q.mem.slice(p.Addr, p.Len)
-		if !ok {
-			return 0, h, 0, q.ring.Fail("descriptor address", "it is not in shared memory", p.Addr)
-		}
-		if missing > 0 {
-			part := copy(q.header[q.headerSize-missing:q.headerSize], b)
-			missing -= part
-			b = b[part:]
-		}
-		if len(b) > 0 {
-			q.src = append(q.src, b)
-			size += len(b)
-		}
+	b, region := q.mem.find(addr, n)
+	if region == nil {
+		return nil, false
 	}
-	if missing > 0 || size == 0 || size > maxFrame {
-		return 0, h, 0, q.ring.Fail("chain length", "it does not hold a header and a frame behind it", uint64(size))
-	}
-	return head, virtio.DecodeNetHeader(q.header[:q.headerSize]), size, true
-}
-
-// deliver writes one frame of size bytes to the driver: q.src holds q.header
-// and behind it the data. It is false, with nothing changed, when the driver
-// has too few buffers. A frame that fits in no number of them is dropped.
-func (q *Queue) deliver(h virtio.NetHeader, size int) bool {
-	ok, tooLong := q.takeRoom(q.headerSize + size)
-	if tooLong {
-		q.stats.Dropped++
-		return true
-	}
-	if !ok {
-		return false
-	}
-	h.NumBuffers = uint16(len(q.buffers))
-	h.Encode(q.header[:q.headerSize])
-	scatter(q.dst, q.src)
-	rest := q.headerSize + size
-	for _, b := range q.buffers {
-		written := min(b.room, rest)
-		rest -= written
-		q.ring.Complete(b.head, uint32(written))
-	}
-	q.count(size)
-	return true
-}
-
-// takeRoom takes chains with room for need bytes: one, or with mergeable
-// buffers as many as it takes. It takes none when that cannot be.
-func (q *Queue) takeRoom(need int) (ok, tooLong bool) {
-	q.buffers, q.dst = q.buffers[:0], q.dst[:0]
-	used := 0
-	for room := 0; room < need; {
-		if n := len(q.buffers); n == q.ring.Size() || n == 1 && !q.features.Has(virtio.NetMrgRxbuf) {
-			q.ring.Return(n)
-			return false, true
-		}
-		head, n, ok := q.ring.Take(q.pieces[used:])
-		if !ok {
-			q.ring.Return(len(q.buffers))
-			return false, false
-		}
-		b := rxBuffer{head: head}
-		for _, p := range q.pieces[used : used+n] {
-			part, ok := q.mem.slice(p.Addr, p.Len)
-			if !p.Write || !ok {
-				q.ring.Fail("descriptor address", "it is not shared memory to write in a receive queue", p.Addr)
-				return false, false
-			}
-			q.dst = append(q.dst, part)
-			b.room += len(part)
-		}
-		used += n
-		room += b.room
-		q.buffers = append(q.buffers, b)
-	}
-	return true, false
-}
-
-// gather copies src, one after the other, into dst, which is long enough.
-func gather(dst []byte, src [][]byte) {
-	for _, s := range src {
-		dst = dst[copy(dst, s):]
-	}
-}
-
-// scatter copies src, one after the other, into dst, which has room enough.
-func scatter(dst, src [][]byte) {
-	at := 0
-	for _, s := range src {
-		for len(s) > 0 {
-			n := copy(dst[at], s)
-			s = s[n:]
-			if dst[at] = dst[at][n:]; len(dst[at]) == 0 {
-				at++
-			}
-		}
-	}
+	q.region = region
+	return b, true
 }

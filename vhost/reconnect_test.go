@@ -81,10 +81,8 @@ func (m *mortal) die(dirty bool) {
 		m.alive.worker.Wait()
 		for _, q := range m.alive.backend.queues {
 			q.mu.Lock()
-			for range 3 {
-				if q.ring != nil {
-					q.ring.Take(q.pieces)
-				}
+			if q.ring != nil {
+				q.ring.Take(q.chains[:3], q.pieces[:])
 			}
 			q.mu.Unlock()
 		}

@@ -188,5 +188,5 @@ func (s *session) end() {
 	}
 	s.backend.dropRequests()
 	s.inflight.unmap()
-	s.mem.unmap()
+	s.giveUp(&guestMemory{})
 }

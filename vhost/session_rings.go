@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"vionet/mbuf"
 	"vionet/ring"
 	"vionet/virtio"
 )
@@ -20,7 +21,8 @@ type backendRing struct {
 	kick    *kickWatch
 	started bool // there was a SET_VRING_KICK since the last GET_VRING_BASE
 	enabled bool
-	device  ring.Device // while the queue works on it
+	device  ring.Device    // while the queue works on it
+	lenders []*mbuf.Lender // of frames that were in use when it stopped
 }
 
 // ring gives the ring of an index that the front end sent.
@@ -219,7 +221,9 @@ func (r *backendRing) record(s *session) *usedRecord {
 
 // pause takes the ring from its queue, to be started again where it was.
 func (r *backendRing) pause() {
-	r.queue.stop()
+	if late := r.queue.stop(); late != nil {
+		r.lenders = append(r.lenders, late)
+	}
 	if r.device != nil {
 		r.base = r.device.Base()
 		r.device = nil

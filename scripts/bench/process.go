@@ -106,7 +106,7 @@ func (p *process) text() string {
 func (p *process) alive() error {
 	select {
 	case <-p.done:
-		return fmt.Errorf("%s ended (%v); it printed:\n%s", p.cmd.Args[2], p.cmd.ProcessState, p.text())
+		return fmt.Errorf("%s ended (%v); it printed:\n%s", p.cmd.Args[5], p.cmd.ProcessState, p.text())
 	default:
 		return nil
 	}
@@ -114,11 +114,20 @@ func (p *process) alive() error {
 
 func (p *process) signal(s syscall.Signal) error { return syscall.Kill(-p.cmd.Process.Pid, s) }
 
-// pair is a host and its front end.
+// pair is a host and its guest.
 type pair struct {
 	name      string
 	counter   string
 	processes []*process // the host first
+}
+
+// start adds a process to the pair.
+func (p *pair) start(ctx context.Context, log string, argv []string) (*process, error) {
+	proc, err := start(ctx, log, argv)
+	if err == nil {
+		p.processes = append(p.processes, proc)
+	}
+	return proc, err
 }
 
 func (p *pair) pause() error  { return p.signal(syscall.SIGSTOP) }

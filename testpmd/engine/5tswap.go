@@ -8,15 +8,14 @@ import "vionet/mbuf"
 var FiveTupleSwap = &Engine{Name: "5tswap", Forward: forwardFiveTupleSwap}
 
 func forwardFiveTupleSwap(s *Stream) int {
-	pkts := s.receive()
+	pkts := s.receiveOwn()
 	if len(pkts) == 0 {
 		return 0
 	}
 	for _, b := range pkts {
 		swapFiveTuple(b)
 	}
-	s.plainRequests(pkts)
-	s.send(pkts)
+	s.send(s.plainRequests(pkts))
 	return len(pkts)
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"vionet/mbuf"
+	"vionet/offload"
 	"vionet/port"
 )
 
@@ -17,7 +18,7 @@ import (
 var Csum = &Engine{Name: "csum", Forward: forwardCsum, Checks: true}
 
 func forwardCsum(s *Stream) int {
-	pkts := s.receive()
+	pkts := s.receiveOwn()
 	if len(pkts) == 0 {
 		return 0
 	}
@@ -35,8 +36,9 @@ func forwardCsum(s *Stream) int {
 			s.Watch.checked(s, b, flags, l)
 		}
 	}
-	s.split(pkts)
-	s.send(pkts)
+	out := s.segment(pkts)
+	s.split(out)
+	s.send(out)
 	return len(pkts)
 }
 
@@ -69,6 +71,13 @@ func (s *Stream) fillChecksums(b *mbuf.Buf) *layers {
 	ok := l.inner.parseEther(frame, b.PacketLen())
 	if ok && s.ParseTunnel {
 		l.enter(frame, s.TunnelPorts)
+	}
+	if b.Flags&mbuf.RxLRO != 0 {
+		s.complete(b)
+		if s.TSOSize > 0 && b.Flags&mbuf.TxTSO != 0 {
+			b.SegSize = uint16(s.TSOSize)
+		}
+		return l
 	}
 	if b.Flags&mbuf.RxL4None != 0 && !(ok && l.inner.sums(b.CSumStart)) {
 		finish(b)
@@ -115,7 +124,7 @@ func fillIPv4(frame []byte, h *headers) {
 	}
 	ip := frame[h.ip():h.payload()]
 	putChecksum(ip[ipv4Checksum:], 0)
-	putChecksum(ip[ipv4Checksum:], checksum(ip))
+	putChecksum(ip[ipv4Checksum:], offload.Checksum(ip))
 }
 
 // fillL4 fills in the L4 checksum, or asks for it or for segments of tso bytes
@@ -131,7 +140,7 @@ func fillL4(b *mbuf.Buf, h *headers, offloads port.TxOffloads, tso int) {
 			b.Flags = h.family() | mbuf.TxUDPChecksum
 		default:
 			putChecksum(field, 0)
-			putChecksum(field, nonZero(l4Sum(b, h)))
+			putChecksum(field, offload.NonZero(l4Sum(b, h)))
 		}
 	case protoTCP:
 		field := frame[h.payload()+tcpChecksum:]
@@ -163,17 +172,17 @@ func (h *headers) family() mbuf.Flags {
 // l4Sum is the checksum over pseudo-header, L4 header and payload. The
 // headers lie in the first segment, the payload may go on in others.
 func l4Sum(b *mbuf.Buf, h *headers) uint16 {
-	var s onesSum
+	var s offload.Sum
 	ip := b.Bytes()[h.ip():]
 	if h.ipv6 {
-		s.add(ip[8:40])
+		s.Add(ip[8:40])
 	} else {
-		s.add(ip[12:20])
+		s.Add(ip[12:20])
 	}
-	s.addWord(uint16(h.proto))
-	s.addWord(uint16(h.l4Size))
+	s.AddWord(uint16(h.proto))
+	s.AddWord(uint16(h.l4Size))
 	for piece := range pieces(b, h.payload(), h.l4Size) {
-		s.add(piece)
+		s.Add(piece)
 	}
-	return s.checksum()
+	return s.Checksum()
 }

@@ -20,7 +20,10 @@ type l4Case struct {
 	padding int // bytes behind the IP packet
 }
 
-func (c l4Case) String() string { return fmt.Sprintf("%+v", struct{ l4Case }{c}) }
+func (c l4Case) String() string {
+	type fields l4Case // without this very method
+	return fmt.Sprintf("%+v", fields(c))
+}
 
 func (c l4Case) build() (frame []byte, l2, l3 int) {
 	frame = append(frame, 10, 0, 0, 0, 0, 1, 10, 0, 0, 0, 0, 2)

@@ -12,7 +12,7 @@ import (
 var ICMPEcho = &Engine{Name: "icmpecho", Forward: forwardICMPEcho}
 
 func forwardICMPEcho(s *Stream) int {
-	pkts := s.receive()
+	pkts := s.receiveOwn()
 	if len(pkts) == 0 {
 		return 0
 	}
@@ -25,8 +25,7 @@ func forwardICMPEcho(s *Stream) int {
 	}
 	s.cache.Put(pkts[replies:])
 	if replies > 0 {
-		s.plainRequests(pkts[:replies])
-		s.send(pkts[:replies])
+		s.send(s.plainRequests(pkts[:replies]))
 	}
 	return len(pkts)
 }

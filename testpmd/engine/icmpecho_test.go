@@ -7,6 +7,8 @@ import (
 
 	"github.com/gopacket/gopacket"
 	pkt "github.com/gopacket/gopacket/layers"
+
+	"vionet/offload"
 )
 
 // source is the Tx port of every rig.
@@ -130,7 +132,7 @@ func TestICMPEchoKeepsSilent(t *testing.T) {
 	echo[60] ^= 1
 	r := newRig(t, StreamConfig{}, echo)
 	ICMPEcho.Forward(r.Stream)
-	if got := r.tx.sent[0].Bytes; checksum(got[34:]) == 0 {
+	if got := r.tx.sent[0].Bytes; offload.Checksum(got[34:]) == 0 {
 		t.Error("the answer to a damaged request has a right checksum")
 	}
 }

@@ -11,8 +11,7 @@ var RecycleMbufs = &Engine{Name: "recycle_mbufs", Forward: forwardIO}
 func forwardIO(s *Stream) int {
 	pkts := s.receive()
 	if len(pkts) > 0 {
-		s.settle(pkts)
-		s.send(pkts)
+		s.send(s.settle(pkts))
 	}
 	return len(pkts)
 }

@@ -9,15 +9,14 @@ import (
 var MAC = &Engine{Name: "mac", Forward: forwardMAC}
 
 func forwardMAC(s *Stream) int {
-	pkts := s.receive()
+	pkts := s.receiveOwn()
 	if len(pkts) == 0 {
 		return 0
 	}
 	for _, b := range pkts {
 		s.address(b)
 	}
-	s.plainRequests(pkts)
-	s.send(pkts)
+	s.send(s.plainRequests(pkts))
 	return len(pkts)
 }
 
@@ -29,17 +28,19 @@ func (s *Stream) address(b *mbuf.Buf) {
 	}
 }
 
-// plainRequests asks for nothing but a missing checksum, and the VLAN tag if
-// that is switched on.
-func (s *Stream) plainRequests(pkts []*mbuf.Buf) {
+// plainRequests asks for nothing but a missing checksum or segmentation, and the
+// VLAN tag if that is switched on. It returns the burst, as settle does.
+func (s *Stream) plainRequests(pkts []*mbuf.Buf) []*mbuf.Buf {
 	for _, b := range pkts {
-		if b.Flags&mbuf.RxL4None != 0 {
+		if b.Flags&unsettled != 0 {
 			s.complete(b)
 		} else {
 			b.Flags = 0
 		}
 	}
+	pkts = s.segment(pkts)
 	s.requestTags(pkts)
+	return pkts
 }
 
 // requestTags asks for the VLAN tag, if that is switched on.

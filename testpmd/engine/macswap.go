@@ -4,15 +4,14 @@ package engine
 var MACSwap = &Engine{Name: "macswap", Forward: forwardMACSwap}
 
 func forwardMACSwap(s *Stream) int {
-	pkts := s.receive()
+	pkts := s.receiveOwn()
 	if len(pkts) == 0 {
 		return 0
 	}
 	for _, b := range pkts {
 		swapMACs(b.Bytes())
 	}
-	s.plainRequests(pkts)
-	s.send(pkts)
+	s.send(s.plainRequests(pkts))
 	return len(pkts)
 }
 

@@ -12,6 +12,7 @@ import (
 	pkt "github.com/gopacket/gopacket/layers"
 
 	"vionet/mbuf"
+	"vionet/offload"
 )
 
 func TestFlowGen(t *testing.T) {
@@ -31,13 +32,13 @@ func TestFlowGen(t *testing.T) {
 			t.Errorf("%+v: %d packets in hands", tt, packets)
 		}
 		for i, p := range r.tx.sent {
-			if len(p.Bytes) != 60 || checksum(p.Bytes[14:34]) != 0 {
+			if len(p.Bytes) != 60 || offload.Checksum(p.Bytes[14:34]) != 0 {
 				t.Fatalf("%+v, packet %d: %x", tt, i, p.Bytes)
 			}
 			seen[binary.BigEndian.Uint32(p.Bytes[30:])-0x0afd0000]++
 			copy(p.Bytes[24:26], first[24:26])
 			copy(p.Bytes[30:34], first[30:34])
-			if i == 0 && checksum(first[14:34]) != 0 || !bytes.Equal(p.Bytes[:42], first) {
+			if i == 0 && offload.Checksum(first[14:34]) != 0 || !bytes.Equal(p.Bytes[:42], first) {
 				t.Fatalf("%+v, packet %d: %x", tt, i, p.Bytes)
 			}
 		}
@@ -63,7 +64,7 @@ func TestTxOnlyFlowsAndAddresses(t *testing.T) {
 	seen := map[string]bool{}
 	for _, p := range r.tx.sent {
 		seen[string(p.Bytes[26:30])] = true
-		if checksum(p.Bytes[14:34]) != 0 || !bytes.Equal(p.Bytes[30:38], []byte{5, 6, 7, 8, 0, 7, 0, 8}) || p.Bytes[26] != 5 || p.Bytes[29] != 8+3 {
+		if offload.Checksum(p.Bytes[14:34]) != 0 || !bytes.Equal(p.Bytes[30:38], []byte{5, 6, 7, 8, 0, 7, 0, 8}) || p.Bytes[26] != 5 || p.Bytes[29] != 8+3 {
 			t.Fatalf("%x", p.Bytes)
 		}
 	}
@@ -93,7 +94,7 @@ func TestTxOnlySplitsAtRandom(t *testing.T) {
 		seen[p.Segments]++
 		length := total(segs[:p.Segments])
 		if len(p.Bytes) != length || int(binary.BigEndian.Uint16(p.Bytes[16:])) != length-14 ||
-			int(binary.BigEndian.Uint16(p.Bytes[38:])) != length-34 || checksum(p.Bytes[14:34]) != 0 {
+			int(binary.BigEndian.Uint16(p.Bytes[38:])) != length-34 || offload.Checksum(p.Bytes[14:34]) != 0 {
 			t.Fatalf("%d segments: %x", p.Segments, p.Bytes)
 		}
 	}

@@ -26,8 +26,7 @@ type Noise struct {
 var Noisy = &Engine{Name: "noisy", Forward: forwardNoisy}
 
 func forwardNoisy(s *Stream) int {
-	pkts := s.receive()
-	s.settle(pkts)
+	pkts := s.settle(s.receive())
 	if s.noise == nil {
 		if len(pkts) > 0 {
 			s.send(pkts)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"vionet/mbuf"
+	"vionet/offload"
 	"vionet/port"
 )
 
@@ -19,6 +20,9 @@ type StreamConfig struct {
 	TxPort, TxQueue int
 	Rx              port.RxQueue
 	Tx              port.TxQueue
+
+	RxLends bool // received packets may be lent: see mbuf.Lender
+	TxDMA   bool // a device reads sent packets, which must not be lent then
 
 	Burst   int           // packets at a time, at most MaxBurst
 	Retries int           // how often to offer again what Tx did not take
@@ -83,6 +87,12 @@ type Stream struct {
 	dice    dice
 
 	layers layers // of the packet that mode csum works on
+
+	// Large packets of the burst that segment is to look at, and the scratch
+	// for it.
+	large     int
+	segmenter offload.Segmenter
+	segmented []*mbuf.Buf
 
 	// Scratch of a packet that is split.
 	one       [1]*mbuf.Buf
@@ -150,8 +160,18 @@ func (s *Stream) receive() []*mbuf.Buf {
 	return s.bufs[:n]
 }
 
-// send transmits pkts and frees those that the queue does not take.
+// send transmits pkts and frees those that the queue does not take. Where large
+// packets were cut, that is more than one burst.
 func (s *Stream) send(pkts []*mbuf.Buf) {
+	if s.RxLends && s.TxDMA {
+		pkts = s.own(pkts)
+	}
+	for burst := range slices.Chunk(pkts, s.Burst) {
+		s.sendBurst(burst)
+	}
+}
+
+func (s *Stream) sendBurst(pkts []*mbuf.Buf) {
 	s.Watch.sending(s.TxPort, s.TxQueue, pkts)
 	s.Tap.show(Tx, s.TxPort, s.TxQueue, pkts)
 	n := s.Tx.Burst(pkts)

@@ -1,6 +1,10 @@
 package engine
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"vionet/offload"
+)
 
 // MinTxLen is the shortest packet that can be generated, in bytes: its
 // headers.
@@ -65,7 +69,7 @@ func (t *template) setAddr(at int, addr uint32) {
 func (t *template) sumHeader() {
 	ip := t[tmplIP:tmplUDP]
 	putChecksum(ip[ipv4Checksum:], 0)
-	putChecksum(ip[ipv4Checksum:], checksum(ip))
+	putChecksum(ip[ipv4Checksum:], offload.Checksum(ip))
 }
 
 func total(lengths []int) int {

@@ -1,0 +1,121 @@
+package vhost
+
+import (
+	"vionet/ring"
+	"vionet/virtio"
+)
+
+// takenFrame is a frame that the driver has sent, in memory that the driver can
+// still write to.
+type takenFrame struct {
+	head        uint16
+	first, last int // its data is in q.src[first:last]
+	size        int // bytes
+	header      virtio.NetHeader
+}
+
+// Dequeue takes up to len(frames) frames that the driver has sent, from a
+// transmit queue. Each is copied to the Data of its Frame, up to its capacity;
+// a longer one is dropped. It returns how many there are, and never waits.
+func (q *Queue) Dequeue(frames []Frame) int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.ring == nil {
+		return 0
+	}
+	n := 0
+	for n < len(frames) {
+		taken := q.take(len(frames) - n)
+		if len(taken) == 0 {
+			break
+		}
+		for i := range taken {
+			t, f := &taken[i], &frames[n]
+			if t.size > cap(f.Data) {
+				q.stats.Dropped++
+				continue
+			}
+			f.Header, f.Data = t.header, f.Data[:t.size]
+			gather(f.Data, q.data(t))
+			q.count(t.size)
+			n++
+		}
+		q.giveBack(taken)
+	}
+	q.flush()
+	return n
+}
+
+// take takes up to n frames, at most queueBurst, that the driver has sent. The
+// caller completes them with giveBack, or puts the last ones back with
+// ring.Return.
+func (q *Queue) take(n int) []takenFrame {
+	chains := q.chains[:q.ring.Take(q.chains[:min(n, queueBurst)], q.pieces[:])]
+	q.src = q.src[:0]
+	pieces := q.pieces[:]
+	for i, c := range chains {
+		f := &q.frames[i]
+		f.head, f.first = c.Head, len(q.src)
+		if !q.open(f, pieces[:c.Pieces]) {
+			return q.frames[:i]
+		}
+		pieces = pieces[c.Pieces:]
+	}
+	return q.frames[:len(chains)]
+}
+
+// data is the frame's data, piece by piece.
+func (q *Queue) data(f *takenFrame) [][]byte { return q.src[f.first:f.last] }
+
+// open finds header and data of a frame in pieces, and appends the data to
+// q.src. The header is not read where no feature was negotiated that it could
+// use. It is false when the driver broke a rule.
+func (q *Queue) open(f *takenFrame, pieces []ring.Piece) bool {
+	f.header = virtio.NetHeader{}
+	size, missing := 0, q.headerSize
+	for _, p := range pieces {
+		b, ok := q.slice(p.Addr, p.Len)
+		if !ok || p.Write {
+			return q.ring.Fail("descriptor address", "it is not shared memory to read in a transmit queue", p.Addr)
+		}
+		switch {
+		case missing == 0:
+		case missing == q.headerSize && len(b) >= missing: // all of it, as usual
+			if q.requests {
+				f.header = virtio.DecodeNetHeader(b[:missing])
+			}
+			b, missing = b[missing:], 0
+		default:
+			n := copy(q.header[q.headerSize-missing:q.headerSize], b)
+			b, missing = b[n:], missing-n
+			if missing == 0 {
+				f.header = virtio.DecodeNetHeader(q.header[:q.headerSize])
+			}
+		}
+		if len(b) > 0 {
+			q.src = append(q.src, b)
+			size += len(b)
+		}
+	}
+	if missing > 0 || size == 0 || size > maxFrame {
+		return q.ring.Fail("chain length", "it does not hold a header and a frame behind it", uint64(size))
+	}
+	f.size, f.last = size, len(q.src)
+	return true
+}
+
+// giveBack completes frames, in the order in which they were taken.
+func (q *Queue) giveBack(frames []takenFrame) {
+	q.done = q.done[:0]
+	for i := range frames {
+		q.done = append(q.done, ring.Completion{Head: frames[i].head})
+	}
+	q.ring.Complete(q.done)
+}
+
+// gather copies src, one after the other, into dst, which is long enough.
+func gather(dst []byte, src [][]byte) {
+	for _, s := range src {
+		dst = dst[copy(dst, s):]
+	}
+}

@@ -1,0 +1,183 @@
+package vhost
+
+import (
+	"vionet/ring"
+	"vionet/virtio"
+)
+
+// stock is chains of a receive queue that were taken for a burst, and are used up
+// one after the other. What is left goes back at the burst's end.
+type stock struct {
+	taken, used int // chains, in Queue.chains
+	pieces      int // of those used up, in Queue.pieces
+	want        int // chains to take next time; 0: there are no more
+}
+
+// left is the number of chains that are not used up.
+func (s *stock) left() int { return s.taken - s.used }
+
+// copyJob is bytes that are to be copied at the end of a burst.
+type copyJob struct{ dst, src []byte }
+
+// Enqueue copies frames to the driver, over a receive queue, and returns how
+// many were taken: fewer when the driver has no buffers left. A frame that
+// could never fit is taken and dropped.
+func (q *Queue) Enqueue(frames []Frame) int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.ring == nil {
+		return 0
+	}
+	q.beginDelivery(len(frames))
+	n := 0
+	for n < len(frames) {
+		f := &frames[n]
+		q.src = append(q.src[:0], f.Data)
+		if !q.deliver(&f.Header, q.src, len(f.Data)) {
+			break
+		}
+		n++
+	}
+	q.endDelivery()
+	return n
+}
+
+// beginDelivery begins a burst of about n frames to the driver.
+func (q *Queue) beginDelivery(n int) {
+	q.copies, q.done, q.stock = q.copies[:0], q.done[:0], stock{want: min(n, queueBurst)}
+}
+
+// endDelivery ends a burst: it copies all data, and shows it to the driver.
+func (q *Queue) endDelivery() {
+	q.copyNow()
+	q.ring.Complete(q.done)
+	q.ring.Return(q.stock.left())
+	q.flush()
+}
+
+// copyNow does the copies that deliver has left for later.
+func (q *Queue) copyNow() {
+	for i := range q.copies {
+		copy(q.copies[i].dst, q.copies[i].src)
+	}
+	q.copies = q.copies[:0]
+}
+
+// deliver writes one frame of size bytes, which are in src, to the driver; a nil
+// header asks for nothing. This one function serves drivers with mergeable
+// receive buffers, whose frames may lie in several, and drivers without. The
+// data is copied with that of the whole burst: what src refers to stays as it is
+// until copyNow or endDelivery; the list itself is used up. It is false, with
+// nothing written, when the driver has too few buffers. A frame that fits in no
+// number of them is dropped.
+func (q *Queue) deliver(h *virtio.NetHeader, src [][]byte, size int) bool {
+	copies, buffers := len(q.copies), len(q.done)
+	var header []byte
+	for rest := q.headerSize + size; rest > 0; {
+		if n := len(q.done) - buffers; n > 0 && (!q.mergeable || n == q.ring.Size()) {
+			q.undo(copies, buffers)
+			q.stats.Dropped++
+			return true
+		}
+		head, pieces, ok := q.nextChain()
+		if !ok {
+			q.undo(copies, buffers)
+			return false
+		}
+		before := rest
+		for _, p := range pieces {
+			dst, ok := q.slice(p.Addr, p.Len)
+			if !p.Write || !ok {
+				q.ring.Fail("descriptor address", "it is not shared memory to write in a receive queue", p.Addr)
+				q.undo(copies, buffers)
+				return false
+			}
+			dst = dst[:min(len(dst), rest)]
+			rest -= len(dst)
+			if header == nil {
+				header, dst, src = q.placeHeader(dst, src)
+			}
+			src = q.place(dst, src)
+		}
+		q.done = append(q.done, ring.Completion{Head: head, Len: uint32(before - rest)})
+	}
+	q.writeHeader(header, h, len(q.done)-buffers)
+	q.count(size)
+	return true
+}
+
+// placeHeader says where the header is to be written: at the start of dst. In
+// the rare case that it is too long for that, it is copied like data from a
+// place of its own. It gives what is left of dst, and what is to be copied.
+func (q *Queue) placeHeader(dst []byte, src [][]byte) (header, restOfDst []byte, all [][]byte) {
+	if len(dst) >= q.headerSize {
+		return dst[:q.headerSize], dst[q.headerSize:], src
+	}
+	q.split = append(append(q.split[:0], q.header[:q.headerSize]), src...)
+	return q.header[:q.headerSize], dst, q.split
+}
+
+// place notes that dst is to be filled from the front of src, and gives what is
+// left of that.
+func (q *Queue) place(dst []byte, src [][]byte) [][]byte {
+	for len(dst) > 0 {
+		from := src[0]
+		n := min(len(dst), len(from))
+		q.copies = append(q.copies, copyJob{dst[:n], from[:n]})
+		dst = dst[n:]
+		if n == len(from) {
+			src = src[1:]
+		} else {
+			src[0] = from[n:]
+		}
+	}
+	return src
+}
+
+// writeHeader writes a frame's header when the number of its buffers is known.
+func (q *Queue) writeHeader(dst []byte, h *virtio.NetHeader, buffers int) {
+	if h == nil {
+		h = &virtio.NetHeader{}
+	}
+	h.NumBuffers = uint16(buffers)
+	h.Encode(dst)
+	if &dst[0] == &q.header[0] {
+		q.copyNow() // the next frame's header may take its place
+	}
+}
+
+// nextChain gives the next chain of the stock, which it fills when it is empty.
+func (q *Queue) nextChain() (head uint16, pieces []ring.Piece, ok bool) {
+	s := &q.stock
+	if s.left() == 0 {
+		if !q.restock() {
+			return 0, nil, false
+		}
+	}
+	c := q.chains[s.used]
+	pieces = q.pieces[s.pieces : s.pieces+int(c.Pieces)]
+	s.used++
+	s.pieces += len(pieces)
+	return c.Head, pieces, true
+}
+
+// restock takes chains. When there were fewer than it wanted, it does not look
+// again in the same burst: that would take a cache line from a driver that writes
+// to it.
+func (q *Queue) restock() bool {
+	s := &q.stock
+	want := s.want
+	*s = stock{taken: q.ring.Take(q.chains[:want], q.pieces[:])}
+	if s.taken == want {
+		s.want = queueBurst
+	}
+	return s.taken > 0
+}
+
+// undo puts back the chains of a frame, and those behind them. Before the frame,
+// the burst had so many copies to do and so many buffers filled.
+func (q *Queue) undo(copies, buffers int) {
+	q.ring.Return(len(q.done) - buffers + q.stock.left())
+	q.stock = stock{want: queueBurst}
+	q.copies, q.done = q.copies[:copies], q.done[:buffers]
+}
