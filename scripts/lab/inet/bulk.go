@@ -19,6 +19,10 @@ const BulkPort = 5001
 // bulkPatience bounds a transfer, whatever its size.
 const bulkPatience = 40 * time.Second
 
+// keepAlive lets the end that only reads notice that the other has gone, within
+// some seconds or as soon as it is back.
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: time.Second, Interval: time.Second, Count: 20}
+
 // A transfer begins with a byte that says which way the data goes, as the one
 // who connects sees it, and their number in eight bytes. Behind the data comes
 // their SHA-256; the one who received it answers with one byte.
@@ -68,7 +72,8 @@ func Push(addr netip.Addr, size int64) error { return transfer(addr, push, size,
 func Pull(addr netip.Addr, size int64) error { return transfer(addr, pull, size, receive) }
 
 func transfer(addr netip.Addr, way byte, size int64, move func(net.Conn, int64) error) error {
-	conn, err := net.DialTimeout("tcp4", netip.AddrPortFrom(addr, BulkPort).String(), bulkPatience)
+	dialer := net.Dialer{Timeout: bulkPatience, KeepAliveConfig: keepAlive}
+	conn, err := dialer.Dial("tcp4", netip.AddrPortFrom(addr, BulkPort).String())
 	if err != nil {
 		return err
 	}
