@@ -7,8 +7,8 @@ export PATH := $(PATH):/usr/sbin:/sbin
 # What runs under the race detector: everything but the lab and its programs.
 RACE = $$(go list ./... | grep -v '/scripts/')
 
-# The guest matrix prints a line for each of its cells.
-MATRIX = ^(TestGuestMatrix|TestVhostUserInTheGuest)$$
+# The matrices of devices and of clients print a line for each of their cells.
+MATRIX = ^(TestGuestMatrix|TestVhostUserInTheGuest|TestDPDKFrontEnds|TestLinuxGuest.*|TestGuestOnBackEnd|TestOpenVSwitch)$$
 
 .PHONY: help build run vm test deps lint race full matrix bench fuzz fuzz-short
 
@@ -39,8 +39,8 @@ race: ## run the tests that need no other program under the race detector
 full: ## run all tests but the matrix, skipping none
 	VIONET_FULL=1 go test -p 1 -timeout 15m -skip '$(MATRIX)' ./...
 
-matrix: ## run the console in a guest over every transport and ring; a line each
-	VIONET_FULL=1 go test -timeout 10m -run '$(MATRIX)' -v ./cmd/vionet
+matrix: ## run the console in a guest over every transport and ring, and every client before the back end; a line each
+	VIONET_FULL=1 go test -timeout 15m -run '$(MATRIX)' -v ./cmd/vionet
 
 bench: build ## measure against DPDK and print the table of ratios
 	go run ./scripts/bench

@@ -9,6 +9,7 @@ set -euo pipefail
 needs=(
     qemu-system-x86_64:qemu-system-x86
     dpdk-testpmd:dpdk-dev
+    /usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk:openvswitch-switch-dpdk
     ip:iproute2
     ethtool:ethtool
     nsenter:util-linux

@@ -57,6 +57,11 @@ func (g *guestMemory) with(r memRegion, fd int) (*guestMemory, error) {
 	return &guestMemory{regions: append(slices.Clone(g.regions), mapped)}, nil
 }
 
+// has reports whether that very region is part of g.
+func (g *guestMemory) has(r memRegion) bool {
+	return slices.ContainsFunc(g.regions, func(o guestRegion) bool { return o.memRegion == r })
+}
+
 // without is g without one region. The other mappings are part of both.
 func (g *guestMemory) without(r memRegion) (*guestMemory, error) {
 	same := func(o guestRegion) bool {

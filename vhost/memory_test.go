@@ -171,8 +171,11 @@ func TestB28MemoryRegions(t *testing.T) {
 	if _, ok := s.mem.slice(6<<20, 1<<12); !ok {
 		t.Error("removing a region took another")
 	}
+	if err := do(addMemReg, region(6)); err != nil || len(s.mem.regions) != maxMemSlots-1 {
+		t.Errorf("a region that is added twice: %d regions, %v", len(s.mem.regions), err)
+	}
 	for name, bad := range map[string]memRegion{
-		"twice":     region(6),
+		"elsewhere": {guest: 6 << 20, user: 7 << 24, size: 1 << 12, offset: 6 << 12},
 		"too long":  {guest: 5 << 20, size: 2 << 20},
 		"it wraps":  {guest: 5 << 20, size: 1 << 12, offset: 1<<64 - 1<<11},
 		"no length": {guest: 5 << 20},

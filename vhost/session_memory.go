@@ -19,6 +19,9 @@ func (s *session) handleMemory(m message, fds []int) (err error) {
 	case setMemTable:
 		mem, err = mapGuest(m.table, fds)
 	case addMemReg:
+		if s.mem.has(m.table[0]) {
+			return nil // QEMU 7.2 adds it once for each pair of queues
+		}
 		mem, err = s.mem.with(m.table[0], fds[0])
 	case remMemReg:
 		mem, err = s.mem.without(m.table[0])

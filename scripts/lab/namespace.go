@@ -64,14 +64,26 @@ func (ns *Namespace) Do(f func() error) error {
 	})
 }
 
-// onThread runs f on a thread of its own and throws the thread away: the
-// goroutine ends without unlocking it, so its namespace gets into nobody's
-// hands.
+// onThread runs f on a thread that nobody else uses meanwhile, and brings the
+// thread back to the namespace where it was. Only a thread that cannot go back
+// is thrown away, so that its namespace gets into nobody's hands: with a thread
+// die the programs that it ever started, see startOnTerminal.
 func onThread(f func() error) error {
 	result := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread()
-		result <- f()
+		home, err := os.Open("/proc/thread-self/ns/net")
+		if err != nil {
+			runtime.UnlockOSThread()
+			result <- err
+			return
+		}
+		defer home.Close()
+		err = f()
+		if unix.Setns(int(home.Fd()), unix.CLONE_NEWNET) == nil {
+			runtime.UnlockOSThread()
+		}
+		result <- err
 	}()
 	return <-result
 }

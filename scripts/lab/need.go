@@ -13,6 +13,7 @@ var tools = map[string][]string{
 	"build": {"gcc", "make", "tar", "xz"},
 	"dpdk":  {"dpdk-testpmd"},
 	"net":   {"ip", "ethtool", "nsenter"},
+	"ovs":   {"ovsdb-server", "ovsdb-tool", "ovs-vsctl", vswitchd},
 }
 
 // Full reports whether everything has to run: VIONET_FULL=1 in the
@@ -20,8 +21,8 @@ var tools = map[string][]string{
 func Full() bool { return os.Getenv("VIONET_FULL") == "1" }
 
 // Need says what the test stands on: "qemu" (a guest and its kernel), "build"
-// (a kernel module, see NoIOMMUModules), "dpdk" (dpdk-testpmd), "net" (network
-// namespaces and taps) and "root". With
+// (a kernel module, see NoIOMMUModules), "dpdk" (dpdk-testpmd), "ovs" (Open
+// vSwitch with DPDK), "net" (network namespaces and taps) and "root". With
 // VIONET_FULL=1 a missing part fails the test; otherwise it skips it and gives
 // the reason, and -short skips it always.
 func Need(t testing.TB, parts ...string) {

@@ -80,8 +80,7 @@ func startOnTerminal(cmd *exec.Cmd) (*os.File, error) {
 	defer slave.Close()
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
 	// The death signal follows the thread that starts the program. Go ends a
-	// thread early only if a goroutine locked to it ends, and those of this
-	// package start nothing.
+	// thread early only if a goroutine locked to it ends: see onThread.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Pdeathsig: unix.SIGKILL}
 	if err = quiet(slave); err == nil {
 		err = cmd.Start()

@@ -32,6 +32,12 @@ func Spawn(t testing.TB, argv ...string) *Process {
 	return p
 }
 
+// SpawnIn is Spawn inside a network namespace.
+func SpawnIn(t testing.TB, ns *Namespace, argv ...string) *Process {
+	t.Helper()
+	return Spawn(t, ns.wrap(argv)...)
+}
+
 // Testpmd is StartDPDK for a test, with the care of Boot.
 func Testpmd(t testing.TB, cfg DPDK) *Process {
 	t.Helper()
