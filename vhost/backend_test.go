@@ -87,7 +87,7 @@ func TestB28DescriptorsOfMessages(t *testing.T) {
 		{"size 65536", state(setVringNum, 0, 65536), 0, false},
 		{"an answer", (&message{request: getFeatures, flags: flagReply}).encode(), 0, false},
 		{"features that were not offered", u64(setFeatures, 1<<34), 0, false},
-		{"protocol features that were not offered", u64(setProtocolFeatures, 1<<1), 0, false},
+		{"protocol features that were not offered", u64(setProtocolFeatures, 1<<6), 0, false},
 	}
 	event, err := newEventfd()
 	if err != nil {
@@ -192,8 +192,8 @@ func TestGuestMemory(t *testing.T) {
 	if b, ok := g.slice(0x1000, 4); !ok || string(b) != "here" {
 		t.Errorf("slice = %q, %v", b, ok)
 	}
-	if b, ok := g.userSlice(0x7000, 4); !ok || string(b) != "here" {
-		t.Errorf("userSlice = %q, %v", b, ok)
+	if b, err := g.ringArea(0x7000, 4, mayRead); err != nil || string(b.bytes) != "here" {
+		t.Errorf("ringArea = %q, %v", b.bytes, err)
 	}
 	for _, tt := range []struct {
 		addr uint64

@@ -1,6 +1,7 @@
 package vhost
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -12,6 +13,7 @@ import (
 // slice of it after unmap.
 type guestMemory struct {
 	regions []guestRegion
+	iotlb   *iotlb // what device addresses stand for; nil: for themselves
 }
 
 type guestRegion struct {
@@ -108,29 +110,115 @@ func (g *guestMemory) disjoint(r memRegion) error {
 }
 
 // slice gives the n bytes at a device address, or false when they do not all
-// lie in one region.
+// lie in one region, or lie behind an IOMMU: see spread.
 func (g *guestMemory) slice(addr uint64, n uint32) ([]byte, bool) {
-	for i := range g.regions {
-		r := &g.regions[i]
-		// Below the region's start, off wraps and is too large.
-		off := addr - r.guest
-		if off < r.size && uint64(n) <= r.size-off {
-			return r.bytes[off : off+uint64(n)], true
-		}
+	if g.iotlb != nil {
+		return nil, false
 	}
-	return nil, false
+	r, off := g.guestRegion(addr)
+	if r == nil || uint64(n) > r.size-off {
+		return nil, false
+	}
+	return r.bytes[off : off+uint64(n)], true
 }
 
-// userSlice gives the n bytes at an address of the front end's process.
-func (g *guestMemory) userSlice(addr uint64, n int) ([]byte, bool) {
+// errOutside says that an address is not in shared memory.
+var errOutside = errors.New("it is not in shared memory")
+
+// spread adds the pieces of host memory that make up the n bytes at a device
+// address to dst. They may lie in adjacent regions and, behind an IOMMU, in any
+// order. The error wraps errOutside, errForbidden, or errMissed, when the
+// front end has been asked for a translation, and is to be asked about later.
+func (g *guestMemory) spread(dst [][]byte, addr uint64, n uint32, write bool) ([][]byte, error) {
+	want := mayRead
+	if write {
+		want = mayWrite
+	}
+	for rest := uint64(n); rest > 0; {
+		r, off, run, err := g.locate(addr, rest, want)
+		if err != nil {
+			return dst, err
+		}
+		dst = append(dst, r.bytes[off:off+run])
+		addr += run
+		rest -= run
+	}
+	return dst, nil
+}
+
+// locate finds where the n bytes at a device address begin, n at least 1: run
+// of them lie at an offset in a region.
+func (g *guestMemory) locate(addr, n uint64, want access) (r *guestRegion, off, run uint64, err error) {
+	if g.iotlb == nil {
+		r, off = g.guestRegion(addr)
+	} else {
+		var user uint64
+		if user, n, err = g.iotlb.translate(addr, n, want); err != nil {
+			return nil, 0, 0, err
+		}
+		r, off = g.userRegion(user)
+	}
+	if r == nil {
+		return nil, 0, 0, errOutside
+	}
+	return r, off, min(n, r.size-off), nil
+}
+
+// guestRegion finds a guest-physical address: nil, when there is no such.
+func (g *guestMemory) guestRegion(addr uint64) (r *guestRegion, off uint64) {
 	for i := range g.regions {
-		r := &g.regions[i]
-		off := addr - r.user
-		if off < r.size && uint64(n) <= r.size-off {
-			return r.bytes[off : off+uint64(n)], true
+		// Below the region's start, the difference wraps and is too large.
+		if r := &g.regions[i]; addr-r.guest < r.size {
+			return r, addr - r.guest
 		}
 	}
-	return nil, false
+	return nil, 0
+}
+
+// userRegion finds an address of the front end's process.
+func (g *guestMemory) userRegion(addr uint64) (r *guestRegion, off uint64) {
+	for i := range g.regions {
+		if r := &g.regions[i]; addr-r.user < r.size {
+			return r, addr - r.user
+		}
+	}
+	return nil, 0
+}
+
+// ringArea is one of the three areas of a virtqueue.
+type ringArea struct {
+	addr  uint64 // as the front end gave it
+	guest uint64 // the guest-physical address
+	bytes []byte
+}
+
+// ringArea finds the n bytes of an area. Its address is one of the front end's
+// process or, behind an IOMMU, the device's.
+func (g *guestMemory) ringArea(addr uint64, n int, want access) (ringArea, error) {
+	user, run := addr, uint64(n)
+	if g.iotlb != nil {
+		var err error
+		if user, run, err = g.iotlb.translate(addr, run, want); err != nil {
+			return ringArea{}, err
+		}
+		if run < uint64(n) {
+			// What follows may be missing yet, or lie elsewhere.
+			if _, _, err := g.iotlb.translate(addr+run, uint64(n)-run, want); err != nil {
+				return ringArea{}, err
+			}
+			return ringArea{}, errors.New("it is not in one piece")
+		}
+	}
+	r, off := g.userRegion(user)
+	if r == nil || run > r.size-off {
+		return ringArea{}, errOutside
+	}
+	return ringArea{addr: addr, guest: r.guest + off, bytes: r.bytes[off : off+run]}, nil
+}
+
+// overlaps reports whether the area has an address from first to last.
+func (a *ringArea) overlaps(first, last uint64) bool {
+	return len(a.bytes) > 0 && a.addr <= last && first <= a.addr+uint64(len(a.bytes))-1
 }
 
 // unmap gives the mappings back. A second call does nothing.

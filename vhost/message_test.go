@@ -60,7 +60,7 @@ func TestMessages(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: decode: %v", tt.name, err)
 		}
-		if diff := cmp.Diff(tt.m, got, cmp.AllowUnexported(message{}, vringState{}, vringAddr{}, memRegion{}, configSpace{}, inflightArea{})); diff != "" {
+		if diff := cmp.Diff(tt.m, got, cmp.AllowUnexported(message{}, vringState{}, vringAddr{}, memRegion{}, configSpace{}, inflightArea{}, logArea{}, iotlbMessage{})); diff != "" {
 			t.Errorf("%s: decode (-want +got):\n%s", tt.name, diff)
 		}
 	}

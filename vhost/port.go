@@ -25,6 +25,7 @@ type PortConfig struct {
 	TSO     bool            // offer segmentation, both ways
 	Packed  bool            // offer packed virtqueues beside split ones
 	MTU     int             // the MTU in bytes that the guest shall use, 68 to 65535; 0: any
+	IOMMU   bool            // offer to work behind the guest's IOMMU
 	Mask    virtio.Features // features not to offer
 	Log     *slog.Logger    // nil: silence
 }
@@ -82,7 +83,7 @@ func NewPort(cfg PortConfig) (port.Port, error) {
 	if !cfg.TSO {
 		cfg.Mask |= tsoFeatures
 	}
-	b, err := newBackend(BackendConfig{Pairs: cfg.Queues, Packed: cfg.Packed, MTU: cfg.MTU, Mask: cfg.Mask, Log: cfg.Log})
+	b, err := newBackend(BackendConfig{Pairs: cfg.Queues, Packed: cfg.Packed, MTU: cfg.MTU, IOMMU: cfg.IOMMU, Mask: cfg.Mask, Log: cfg.Log})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", cfg.Name, err)
 	}
@@ -97,7 +98,7 @@ func NewPort(cfg PortConfig) (port.Port, error) {
 		conf: port.Config{RxQueues: 1, TxQueues: 1},
 	}
 	for i := range b.Pairs() {
-		p.rx = append(p.rx, &portRx{dev: b.TxQueue(i), id: uint16(cfg.ID)})
+		p.rx = append(p.rx, &portRx{dev: b.TxQueue(i), backend: b, id: uint16(cfg.ID)})
 		p.tx = append(p.tx, &portTx{dev: b.RxQueue(i)})
 	}
 	b.run()

@@ -11,14 +11,15 @@ import (
 // gives the configuration for NewPort. Those that it does not know stay in args,
 // for the caller to refuse.
 //
-//	iface=      the socket; must be given
-//	queues=     queue pairs, 1
-//	client=     1: connect to a front end that listens, 0
-//	tso=        1: offer segmentation, 0
-//	packed=     0: do without packed virtqueues, 1
-//	mrg_rxbuf=  0: do without mergeable receive buffers, 1
-//	event_idx=  0: do without notification by index, 1
-//	mtu=        the MTU in bytes that the guest shall use; without it any
+//	iface=          the socket; must be given
+//	queues=         queue pairs, 1
+//	client=         1: connect to a front end that listens, 0
+//	tso=            1: offer segmentation, 0
+//	packed=         0: do without packed virtqueues, 1
+//	mrg_rxbuf=      0: do without mergeable receive buffers, 1
+//	event_idx=      0: do without notification by index, 1
+//	iommu-support=  1: offer to work behind the guest's IOMMU, 0
+//	mtu=            the MTU in bytes that the guest shall use; without it any
 func ParsePortDevargs(name string, args map[string]string) (PortConfig, error) {
 	cfg := PortConfig{Name: name}
 	var err error
@@ -40,6 +41,7 @@ func ParsePortDevargs(name string, args map[string]string) (PortConfig, error) {
 	cfg.Client = number("client", 0, 0, 1) == 1
 	cfg.TSO = number("tso", 0, 0, 1) == 1
 	cfg.Packed = number("packed", 1, 0, 1) == 1
+	cfg.IOMMU = number("iommu-support", 0, 0, 1) == 1
 	if number("mrg_rxbuf", 1, 0, 1) == 0 {
 		cfg.Mask |= virtio.NetMrgRxbuf
 	}

@@ -12,8 +12,9 @@ import (
 
 // portRx receives what the guest sends on one of its transmit queues.
 type portRx struct {
-	dev *Queue
-	id  uint16 // the port's
+	dev     *Queue
+	backend *Backend // for what it has the port receive
+	id      uint16   // the port's
 
 	own      *mbuf.Cache // flushed when another takes its place
 	cache    *mbuf.Cache // the one in use
@@ -50,6 +51,9 @@ func (q *portRx) Burst(bufs []*mbuf.Buf) int {
 	defer d.mu.Unlock()
 	if d.ring == nil {
 		return 0
+	}
+	if q.backend.announces() {
+		return q.receiveAnnouncement(bufs)
 	}
 	if d.ring.Pending() == 0 {
 		d.report() // a ring that has just broken has nothing either
@@ -145,7 +149,7 @@ func (q *portRx) Wait(ctx context.Context) error {
 		// Off and on: the guest is asked to kick for what comes next.
 		q.dev.SetNotify(false)
 		q.dev.SetNotify(true)
-		if q.dev.Pending() > 0 {
+		if q.dev.Pending() > 0 || q.backend.announces() {
 			return nil
 		}
 		select {

@@ -1,6 +1,7 @@
 package vhost
 
 import (
+	"errors"
 	"log/slog"
 	"sync"
 
@@ -50,6 +51,9 @@ type Queue struct {
 	stats      QueueStats
 	reported   bool // the broken rule was logged
 
+	dirty *dirtyLog    // where writes to the driver's memory are noted; nil: nowhere
+	areas []dirtyRange // that a flush writes to, while dirty is not nil
+
 	// Scratch of one frame.
 	pieces  []ring.Piece
 	src     [][]byte
@@ -88,7 +92,7 @@ func (q *Queue) wake() {
 func (q *Queue) stop() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.ring, q.mem = nil, nil
+	q.ring, q.mem, q.dirty = nil, nil, nil
 	clear(q.src[:cap(q.src)])
 	clear(q.dst[:cap(q.dst)])
 }
@@ -208,7 +212,11 @@ func (q *Queue) Pending() int {
 // flush ends a burst: it shows the driver what was completed, and reports a
 // broken rule once.
 func (q *Queue) flush() {
-	if q.ring.Flush() && q.call != nil {
+	interrupt := q.ring.Flush()
+	if q.dirty != nil {
+		q.markUsed()
+	}
+	if interrupt && q.call != nil {
 		q.call.signal()
 	}
 	q.report()
@@ -231,29 +239,53 @@ func (q *Queue) take() (head uint16, h virtio.NetHeader, size int, ok bool) {
 		return 0, h, 0, false
 	}
 	q.src = q.src[:0]
-	missing := q.headerSize
 	for _, p := range q.pieces[:n] {
 		if p.Write {
 			return 0, h, 0, q.ring.Fail("descriptor flags", "a buffer to write in a transmit queue", uint64(ring.DescWrite))
 		}
-		b, ok := q.mem.slice(p.Addr, p.Len)
-		if !ok {
-			return 0, h, 0, q.ring.Fail("descriptor address", "it is not in shared memory", p.Addr)
+		if size += int(p.Len); size > q.headerSize+maxFrame {
+			break
 		}
-		if missing > 0 {
-			part := copy(q.header[q.headerSize-missing:q.headerSize], b)
-			missing -= part
-			b = b[part:]
-		}
-		if len(b) > 0 {
-			q.src = append(q.src, b)
-			size += len(b)
+		if q.src, ok = q.reach(q.src, p, p.Len, 1); !ok {
+			return 0, h, 0, false
 		}
 	}
-	if missing > 0 || size == 0 || size > maxFrame {
+	if size -= q.headerSize; size <= 0 || size > maxFrame {
 		return 0, h, 0, q.ring.Fail("chain length", "it does not hold a header and a frame behind it", uint64(size))
 	}
+	q.src = cutHeader(q.header[:q.headerSize], q.src)
 	return head, virtio.DecodeNetHeader(q.header[:q.headerSize]), size, true
+}
+
+// reach adds the host memory of the first n bytes of a piece to dst. It is
+// false when there is no such memory, which breaks a rule, and when it is not
+// known yet: then the last taken chains are put back, to be taken again.
+func (q *Queue) reach(dst [][]byte, p ring.Piece, n uint32, taken int) ([][]byte, bool) {
+	if b, ok := q.mem.slice(p.Addr, n); ok {
+		return append(dst, b), true
+	}
+	dst, err := q.mem.spread(dst, p.Addr, n, p.Write)
+	if errors.Is(err, errMissed) {
+		q.ring.Return(taken)
+		return dst, false
+	}
+	if err != nil {
+		return dst, q.ring.Fail("descriptor address", err.Error(), p.Addr)
+	}
+	return dst, true
+}
+
+// cutHeader moves the first bytes of src, which has more, to header.
+func cutHeader(header []byte, src [][]byte) [][]byte {
+	gone := 0
+	for len(header) > 0 {
+		n := copy(header, src[gone])
+		header = header[n:]
+		if src[gone] = src[gone][n:]; len(src[gone]) == 0 {
+			gone++
+		}
+	}
+	return append(src[:0], src[gone:]...)
 }
 
 // deliver writes one frame of size bytes to the driver: q.src holds q.header
@@ -271,6 +303,9 @@ func (q *Queue) deliver(h virtio.NetHeader, size int) bool {
 	h.NumBuffers = uint16(len(q.buffers))
 	h.Encode(q.header[:q.headerSize])
 	scatter(q.dst, q.src)
+	if q.dirty != nil {
+		q.markWritten(q.headerSize + size)
+	}
 	rest := q.headerSize + size
 	for _, b := range q.buffers {
 		written := min(b.room, rest)
@@ -298,13 +333,14 @@ func (q *Queue) takeRoom(need int) (ok, tooLong bool) {
 		}
 		b := rxBuffer{head: head}
 		for _, p := range q.pieces[used : used+n] {
-			part, ok := q.mem.slice(p.Addr, p.Len)
-			if !p.Write || !ok {
-				q.ring.Fail("descriptor address", "it is not shared memory to write in a receive queue", p.Addr)
+			if !p.Write {
+				return q.ring.Fail("descriptor flags", "a buffer to read in a receive queue", 0), false
+			}
+			wanted := min(p.Len, uint32(need-room-b.room))
+			if q.dst, ok = q.reach(q.dst, p, wanted, len(q.buffers)+1); !ok {
 				return false, false
 			}
-			q.dst = append(q.dst, part)
-			b.room += len(part)
+			b.room += int(wanted)
 		}
 		used += n
 		room += b.room

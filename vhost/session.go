@@ -22,6 +22,8 @@ type session struct {
 	mem      *guestMemory
 	rings    []backendRing
 	inflight *inflightMemory // nil: none
+	log      *dirtyLog       // nil: none
+	iotlb    *iotlb          // nil: addresses are not translated
 }
 
 func newSession(b *Backend, c *conn) *session {
@@ -89,7 +91,10 @@ func (s *session) handle(m message, fds []int) (a *answer, err error) {
 		return nil, fmt.Errorf("%d file descriptors instead of %d", len(fds), most)
 	}
 	switch m.request {
-	case setOwner, resetOwner:
+	case setOwner:
+		return nil, nil
+	case resetOwner, resetDevice:
+		s.reset()
 		return nil, nil
 	case getFeatures:
 		return number(uint64(s.backend.offer | virtio.VhostUserProtocolFeatures)), nil
@@ -118,6 +123,15 @@ func (s *session) handle(m message, fds []int) (a *answer, err error) {
 		return number(maxMemSlots), nil
 	case setMemTable, addMemReg, remMemReg:
 		return nil, s.handleMemory(m, fds)
+	case iotlbMsg:
+		return nil, s.handleIOTLB(m.iotlb)
+	case setLogBase:
+		return s.setLogBase(m.log, fds[0])
+	case setLogFD:
+		return nil, nil // nobody needs to be woken: the log is looked at when it is wanted
+	case sendRARP:
+		s.backend.announce(m.u64)
+		return nil, nil
 	case getInflightFD:
 		return s.makeInflight(m.inflight)
 	case setInflightFD:
@@ -136,7 +150,7 @@ func expectedFDs(m message) (least, most int) {
 	switch m.request {
 	case setMemTable:
 		return len(m.table), len(m.table)
-	case addMemReg, setInflightFD, setBackendReqFD:
+	case addMemReg, setInflightFD, setBackendReqFD, setLogBase, setLogFD:
 		return 1, 1
 	case remMemReg:
 		return 0, 1 // it is not needed, but some send it
@@ -155,10 +169,15 @@ func (s *session) setFeatures(f virtio.Features) error {
 		s.status &^= virtio.StatusFeaturesOK
 		return fmt.Errorf("it was not offered: %v", extra)
 	}
-	if f != s.features && s.anyRunning() {
+	running := s.anyRunning()
+	if (f^s.features)&^virtio.VhostLogAll != 0 && running {
 		return errors.New("features cannot change while rings run")
 	}
 	s.features, s.settled, s.refused = f, true, false
+	if !running {
+		s.setIOMMU(f.Has(virtio.AccessPlatform))
+	}
+	s.shareLog()
 	if !f.Has(virtio.VhostUserProtocolFeatures) {
 		for i := range s.rings {
 			s.rings[i].enabled = true
@@ -180,13 +199,25 @@ func (s *session) setStatus(status virtio.Status) {
 	}
 }
 
+// reset stops every ring and forgets what was said but for the memory and the
+// protocol.
+func (s *session) reset() {
+	for i := range s.rings {
+		r := &s.rings[i]
+		s.stopRing(r)
+		r.queue.setCall(nil)
+		*r = backendRing{queue: r.queue}
+	}
+	s.features, s.settled, s.refused, s.status = 0, false, false, 0
+	s.setIOMMU(false)
+	s.inflight.unmap()
+	s.log.unmap()
+	s.inflight, s.log = nil, nil
+}
+
 // end stops everything and gives it back.
 func (s *session) end() {
-	for i := range s.rings {
-		s.stopRing(&s.rings[i])
-		s.rings[i].queue.setCall(nil)
-	}
+	s.reset()
 	s.backend.dropRequests()
-	s.inflight.unmap()
 	s.mem.unmap()
 }

@@ -23,6 +23,7 @@ func (s *session) handleMemory(m message, fds []int) (err error) {
 		s.rings[i].pause()
 	}
 	s.mem.unmapUnless(mem)
+	mem.iotlb = s.iotlb
 	s.mem = mem
 	return nil
 }
