@@ -44,6 +44,7 @@ func TestGuestMigrates(t *testing.T) {
 					Driver:    "none",
 					Modules:   lab.VirtioModules,
 					NoIOMMU:   true,
+					Memory:    256,
 					Hugepages: -1,
 					Arguments: arguments,
 				})
