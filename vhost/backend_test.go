@@ -352,7 +352,7 @@ func TestB28AnyMessages(t *testing.T) {
 	}
 	fds := countFDs(t)
 	rapid.Check(t, func(t *rapid.T) {
-		b, _ := newBackend(BackendConfig{Packed: true})
+		b, _ := newBackend(BackendConfig{Packed: true, IOMMU: true})
 		ours, theirs, err := socketPair()
 		if err != nil {
 			t.Fatal(err)
@@ -368,12 +368,15 @@ func TestB28AnyMessages(t *testing.T) {
 		for range rapid.IntRange(1, 60).Draw(t, "messages") {
 			m := message{
 				request: rapid.SampledFrom(known).Draw(t, "request"),
-				u64:     rapid.OneOf(small, rapid.Just(uint64(virtio.Version1)), rapid.Just(uint64(virtio.Version1|virtio.RingPacked|virtio.EventIdx)), rapid.Just(uint64(0x0f)), rapid.Just(vringNoFD|1)).Draw(t, "number"),
-				state:   vringState{uint32(small.Draw(t, "index")), uint32(rapid.SampledFrom([]int{0, 1, 48, 64, 1 << 15, 0x80028002, 65536}).Draw(t, "num"))},
-				addr: vringAddr{index: uint32(small.Draw(t, "queue")), desc: addr.Draw(t, "desc"),
+				u64: rapid.OneOf(small, rapid.Just(uint64(virtio.Version1)), rapid.Just(uint64(virtio.Version1|virtio.RingPacked|virtio.EventIdx)),
+					rapid.Just(uint64(virtio.Version1|virtio.VhostLogAll)), rapid.Just(uint64(virtio.Version1|virtio.AccessPlatform)), rapid.Just(uint64(0x0f)), rapid.Just(vringNoFD|1)).Draw(t, "number"),
+				state: vringState{uint32(small.Draw(t, "index")), uint32(rapid.SampledFrom([]int{0, 1, 48, 64, 1 << 15, 0x80028002, 65536}).Draw(t, "num"))},
+				addr: vringAddr{index: uint32(small.Draw(t, "queue")), flags: uint32(small.Draw(t, "flags")), log: addr.Draw(t, "log"), desc: addr.Draw(t, "desc"),
 					avail: addr.Draw(t, "avail"), used: addr.Draw(t, "used")},
 			}
 			m.config = configSpace{uint32(rapid.SampledFrom([]int{0, 1, 6, 12, 1<<32 - 1}).Draw(t, "offset")), 0, make([]byte, rapid.IntRange(0, 20).Draw(t, "bytes"))}
+			m.log = logArea{4 * small.Draw(t, "log size"), 4 * small.Draw(t, "log offset")}
+			m.iotlb = iotlbMessage{addr.Draw(t, "iova"), 4096 * small.Draw(t, "translated"), addr.Draw(t, "user"), access(small.Draw(t, "access")), uint8(small.Draw(t, "kind"))}
 			m.inflight = inflightArea{4096 * small.Draw(t, "inflight"), small.Draw(t, "at"), uint16(small.Draw(t, "queues")), uint16(rapid.SampledFrom([]int{0, 1, 48, 64, 65535}).Draw(t, "size"))}
 			if m.request == setMemTable || m.request == addMemReg || m.request == remMemReg {
 				m.table = []memRegion{{guest: shared.IOVA, user: uint64(shared.Addr()), size: 4096 * rapid.Uint64Range(0, 17).Draw(t, "pages")}}
@@ -382,7 +385,7 @@ func TestB28AnyMessages(t *testing.T) {
 			passed := make([]int, most)
 			for i := range passed {
 				switch m.request {
-				case setMemTable, addMemReg, setInflightFD:
+				case setMemTable, addMemReg, setInflightFD, setLogBase:
 					passed[i], _ = unix.Dup(shared.FD)
 				default:
 					passed[i], _ = unix.Eventfd(0, unix.EFD_CLOEXEC)

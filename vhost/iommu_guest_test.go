@@ -9,6 +9,7 @@ import (
 	"vionet/mbuf"
 	"vionet/port"
 	"vionet/scripts/lab"
+	"vionet/virtio"
 )
 
 // vionet in a guest whose IOMMU lies between it and the back end, which knows no
@@ -59,6 +60,9 @@ func TestGuestBehindIOMMU(t *testing.T) {
 					b.Free()
 				}
 			}
+			if q := r.port.(*vhostPort).backend.TxQueue(0); !q.negotiated().Has(virtio.AccessPlatform) {
+				t.Error("the addresses were not translated")
+			}
 			fmt.Printf("cell: IOMMU, %s: %d frames there and back\n", ring, received)
 			if err := g.Send("quit"); err != nil {
 				t.Fatal(err)
@@ -68,4 +72,10 @@ func TestGuestBehindIOMMU(t *testing.T) {
 			}
 		})
 	}
+}
+
+func (q *Queue) negotiated() virtio.Features {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.features
 }
