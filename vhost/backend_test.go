@@ -350,7 +350,7 @@ func TestB28AnyMessages(t *testing.T) {
 			known = append(known, r)
 		}
 	}
-	fds := countFDs(t)
+	fds, mappings := countFDs(t), countMappings(t)
 	rapid.Check(t, func(t *rapid.T) {
 		b, _ := newBackend(BackendConfig{Packed: true, IOMMU: true})
 		ours, theirs, err := socketPair()
@@ -402,4 +402,7 @@ func TestB28AnyMessages(t *testing.T) {
 		s.end()
 	})
 	eventually(t, "descriptors closed", func() bool { return countFDs(t) == fds })
+	if n := countMappings(t); n != mappings {
+		t.Errorf("%d mappings are left", n-mappings)
+	}
 }

@@ -32,26 +32,30 @@ func TestGuestMigrates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, ring := range []string{"packed=off", "packed=on"} {
-		t.Run(ring, func(t *testing.T) {
+	for _, option := range []string{"packed=off", "packed=on", "iommu_platform=on"} {
+		t.Run(option, func(t *testing.T) {
+			iommu := option == "iommu_platform=on"
 			channel := filepath.Join(filepath.Dir(socketPath(t)), "migration")
 			boot := func(backEnd string, arguments ...string) *lab.Guest {
 				return lab.Boot(t, lab.Config{
 					Program:   []string{"/bin/test", "-test.run=^TestInsideMigration$"},
 					Env:       []string{"VIONET_GUEST=1"},
 					Files:     map[string]string{"/bin/test": binary},
-					NICs:      []lab.NIC{{Net: lab.VhostUser(backEnd, 1), Options: []string{"vectors=0", ring}}},
+					NICs:      []lab.NIC{{Net: lab.VhostUser(backEnd, 1), Options: []string{"vectors=0", option}}},
 					Driver:    "none",
 					Modules:   lab.VirtioModules,
-					NoIOMMU:   true,
+					NoIOMMU:   !iommu,
 					Memory:    256,
 					Hugepages: -1,
-					Arguments: arguments,
+					// Where Linux takes translations back many at a time, QEMU
+					// 7.2 does not tell the back end of each.
+					KernelArguments: []string{"iommu.strict=1"},
+					Arguments:       arguments,
 				})
 			}
 			m := &migration{tb: t, stop: make(chan struct{})}
 			for i := range m.hosts {
-				m.hosts[i] = newPortRig(t, PortConfig{Packed: true}, port.Config{})
+				m.hosts[i] = newPortRig(t, PortConfig{Packed: true, IOMMU: iommu}, port.Config{})
 			}
 			source := boot(m.hosts[0].path)
 			if _, err := source.Expect(t.Context(), "interface is up\n"); err != nil {
@@ -80,7 +84,7 @@ func TestGuestMigrates(t *testing.T) {
 			eventually(t, "200 frames after the migration", func() bool { return m.count(1) >= 200 })
 			m.end()
 			fmt.Printf("cell: migration, %s: %d frames from the guest before it ended, %d after, %d to the guest, %d announcements\n",
-				ring, m.count(0), m.count(1), m.sent, m.announced)
+				option, m.count(0), m.count(1), m.sent, m.announced)
 			if m.announced == 0 {
 				t.Error("the guest was not announced where it is now")
 			}
@@ -110,6 +114,7 @@ type migration struct {
 	received  [2]int // by host
 	sent      int
 	announced int
+	wrong     int
 }
 
 // count is the number of frames that a host has received.
@@ -155,7 +160,10 @@ func (m *migration) receive(host int) {
 		switch etherType := binary.BigEndian.Uint16(frame[12:]); etherType {
 		case 0x88b5:
 			if want := migrationFrame(m.received[0] + m.received[1]); !bytes.Equal(frame, want) {
-				m.tb.Errorf("host %d received\n%x, want\n%x", host, frame, want)
+				m.wrong++
+				if m.wrong == 1 {
+					m.tb.Errorf("host %d received\n%x, want\n%x", host, frame, want)
+				}
 			}
 			m.received[host]++
 		case 0x8035:
