@@ -284,6 +284,33 @@ func TestRingsBehindIOMMU(t *testing.T) {
 	}
 }
 
+// A frame over two buffers, one of which is not known yet: both are put back.
+func TestMergedBuffersBehindIOMMU(t *testing.T) {
+	for _, kind := range []virtio.Features{0, virtio.RingPacked} {
+		d := newDirect(t, BackendConfig{IOMMU: true})
+		d.share()
+		d.start(kind | virtio.AccessPlatform | virtio.NetMrgRxbuf)
+		d.reveal(d.areas[0], 0, len(d.areas[0].Bytes), mayRead|mayWrite)
+		buffers := d.alloc(8192)
+		d.reveal(buffers, 0, 4096, mayWrite)
+		d.offer(0, buffers, 0, 600, ring.DescWrite)
+		d.offer(0, buffers, 4096, 600, ring.DescWrite)
+		frame := frameOf(1, 1000)
+		for range 3 {
+			if d.enqueue(frame) {
+				t.Fatal("the frame was taken to nowhere")
+			}
+		}
+		d.reveal(buffers, 4096, 4096, mayWrite)
+		if !d.enqueue(frame) || d.rings[0].harvest(d.done[:]) != 2 || d.done[0].len != 600 || d.done[1].len != 412 {
+			t.Errorf("%v: used %v; %v", kind, d.done[:2], d.b.RxQueue(0).Err())
+		}
+		if got := slices.Concat(buffers.Bytes[12:600], buffers.Bytes[4096:][:412]); !bytes.Equal(got, frame) {
+			t.Errorf("%v: %x", kind, got)
+		}
+	}
+}
+
 // Translations of buffers and of ring areas come and go under traffic, while all
 // is logged: every frame is whole, and every page that holds one is noted.
 func TestTranslationsChangeUnderTraffic(t *testing.T) {

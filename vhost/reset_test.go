@@ -19,6 +19,8 @@ func TestResets(t *testing.T) {
 		buffer := d.alloc(4096)
 		for round := range 3 {
 			d.must(d.say(message{request: setProtocolFeatures, u64: uint64(protocolReplyAck)}))
+			d.must(d.say(message{request: setInflightFD, inflight: inflightArea{size: 8192, queues: 2, queueSize: rigSize}}, memfd(t, 8192)))
+			fds++ // the test's own
 			d.start(virtio.VhostLogAll)
 			for i := range uint64(2) {
 				event, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
