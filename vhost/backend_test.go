@@ -197,6 +197,14 @@ func TestGuestMemory(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		addr uint64
+		n    int
+	}{{0x7000, 4097}, {0x7fff, 2}, {0x6fff, 1}, {0x8000, 1}, {0x6fff, math.MaxInt}, {0x7001, math.MaxInt}, {math.MaxUint64, 1}} {
+		if b, err := g.ringArea(tt.addr, tt.n, mayRead); !errors.Is(err, errOutside) {
+			t.Errorf("ringArea(%#x, %d) = %d bytes, %v", tt.addr, tt.n, len(b.bytes), err)
+		}
+	}
+	for _, tt := range []struct {
+		addr uint64
 		n    uint32
 		ok   bool
 	}{

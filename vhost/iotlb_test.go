@@ -253,7 +253,23 @@ func TestRingsBehindIOMMU(t *testing.T) {
 			if got := dirtyPages(t, a, fd); !slices.Equal(got, []int{page + 1, page + 2}) {
 				t.Errorf("pages %v, want %v", got, []int{page + 1, page + 2})
 			}
-			d.must(d.say(message{request: setVringAddr, addr: d.addr(0, vringLog)}))
+
+			// The used area is noted where it is, too, whatever the front end
+			// calls it.
+			logged := d.addr(0, vringLog)
+			logged.log = 0
+			d.must(d.say(message{request: setVringAddr, addr: logged}))
+			d.offer(0, pages, 4096, 2048, ring.DescWrite)
+			want := []int{directGuest/4096 + 2, page + 1}
+			if kind.Has(virtio.RingPacked) {
+				want = append([]int{directGuest / 4096}, want...)
+			}
+			if !d.enqueue(frame) || d.rings[0].harvest(d.done[:]) != 1 {
+				t.Fatalf("not taken: %v", d.b.RxQueue(0).Err())
+			}
+			if got := dirtyPages(t, a, fd); !slices.Equal(got, want) {
+				t.Errorf("pages %v, want %v", got, want)
+			}
 
 			// A ring without its area.
 			d.forget(d.areas[1], 4097, 1)
