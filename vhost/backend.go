@@ -20,7 +20,7 @@ const backendFeatures = virtio.NetCSUM | virtio.NetGuestCSUM |
 	virtio.NetGuestTSO4 | virtio.NetGuestTSO6 | virtio.NetGuestECN |
 	virtio.NetHostTSO4 | virtio.NetHostTSO6 | virtio.NetHostECN |
 	virtio.NetMrgRxbuf | virtio.NetMQ | virtio.AnyLayout | virtio.IndirectDesc | virtio.EventIdx |
-	virtio.Version1 | virtio.RingPacked | virtio.InOrder
+	virtio.Version1 | virtio.RingPacked | virtio.InOrder | virtio.AccessPlatform | virtio.VhostLogAll
 
 // BackendConfig says what a back end offers.
 type BackendConfig struct {
@@ -28,6 +28,7 @@ type BackendConfig struct {
 	Packed  bool             // offer packed virtqueues beside split ones
 	MAC     net.HardwareAddr // the address that the driver shall use; nil: its own
 	MTU     int              // the MTU in bytes that the driver shall use, 68 to 65535; 0: any
+	IOMMU   bool             // offer to work behind the guest's IOMMU (ACCESS_PLATFORM), without indirect descriptors
 	Mask    virtio.Features  // features not to offer
 	Timeout time.Duration    // for a message of the front end to arrive whole; 0: 5 s
 	Log     *slog.Logger     // nil: silence
@@ -59,6 +60,8 @@ type Backend struct {
 	running  atomic.Bool   // a front end has rings running
 	stop     chan struct{}
 	workers  sync.WaitGroup
+
+	announcement atomic.Pointer[announcement] // to be received next; nil: none
 
 	mu       sync.Mutex
 	current  *net.UnixConn
@@ -100,6 +103,14 @@ func newBackend(cfg BackendConfig) (*Backend, error) {
 	if !cfg.Packed {
 		cfg.Mask |= virtio.RingPacked
 	}
+	if cfg.IOMMU {
+		// A table of indirect descriptors is looked at in one piece, which it
+		// need not be behind an IOMMU, and cannot be put back when a
+		// translation is missing.
+		cfg.Mask |= virtio.IndirectDesc
+	} else {
+		cfg.Mask |= virtio.AccessPlatform
+	}
 	if cfg.Timeout == 0 {
 		cfg.Timeout = defaultTimeout
 	}
@@ -139,7 +150,7 @@ func (b *Backend) run() {
 }
 
 // protocol is what it offers of the protocol.
-func (b *Backend) protocol() protocolFeatures { return knownProtocol &^ b.cfg.withhold }
+func (b *Backend) protocol() protocolFeatures { return backendProtocol &^ b.cfg.withhold }
 
 // Pairs is the number of queue pairs.
 func (b *Backend) Pairs() int { return len(b.queues) / 2 }

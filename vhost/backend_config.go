@@ -36,10 +36,23 @@ func (b *Backend) SetLink(up bool) {
 		return
 	}
 	b.linkDown = !up
-	if b.requests != nil {
-		if err := b.requests.sendRaw(uint32(backendConfigChange), flagVersion, nil); err != nil && !errors.Is(err, unix.EPIPE) { // it is leaving
-			b.cfg.Log.Warn("vhost: the front end could not be told of the link", "cause", err)
-		}
+	b.sendRequest(backendConfigChange, nil)
+}
+
+// sendRequest tells a front end that has asked for it of something. One that
+// does not read is told no more. The caller holds the lock.
+func (b *Backend) sendRequest(r backendRequest, body []byte) {
+	if b.requests == nil {
+		return
+	}
+	err := b.requests.sendRaw(uint32(r), flagVersion, body)
+	if err == nil {
+		return
+	}
+	b.requests.sock.Close()
+	b.requests = nil
+	if !errors.Is(err, unix.EPIPE) { // otherwise it is leaving
+		b.cfg.Log.Warn("vhost: the front end does not take messages of the back end", "cause", err)
 	}
 }
 

@@ -12,6 +12,7 @@ type backendRequest uint32
 
 // The messages that a front end understands.
 const (
+	backendIOTLB        backendRequest = 1
 	backendConfigChange backendRequest = 2
 	backendVringCall    backendRequest = 4
 	backendVringErr     backendRequest = 5

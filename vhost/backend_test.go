@@ -89,7 +89,7 @@ func TestB28DescriptorsOfMessages(t *testing.T) {
 		{"size 65536", state(setVringNum, 0, 65536), 0, false},
 		{"an answer", (&message{request: getFeatures, flags: flagReply}).encode(), 0, false},
 		{"features that were not offered", u64(setFeatures, 1<<34), 0, false},
-		{"protocol features that were not offered", u64(setProtocolFeatures, 1<<1), 0, false},
+		{"protocol features that were not offered", u64(setProtocolFeatures, 1<<6), 0, false},
 	}
 	event, err := newEventfd()
 	if err != nil {
@@ -194,8 +194,16 @@ func TestGuestMemory(t *testing.T) {
 	if b, ok := g.slice(0x1000, 4); !ok || string(b) != "here" {
 		t.Errorf("slice = %q, %v", b, ok)
 	}
-	if b, ok := g.userSlice(0x7000, 4); !ok || string(b) != "here" {
-		t.Errorf("userSlice = %q, %v", b, ok)
+	if b, err := g.ringArea(0x7000, 4, mayRead); err != nil || string(b.bytes) != "here" {
+		t.Errorf("ringArea = %q, %v", b.bytes, err)
+	}
+	for _, tt := range []struct {
+		addr uint64
+		n    int
+	}{{0x7000, 4097}, {0x7fff, 2}, {0x6fff, 1}, {0x8000, 1}, {0x6fff, math.MaxInt}, {0x7001, math.MaxInt}, {math.MaxUint64, 1}} {
+		if b, err := g.ringArea(tt.addr, tt.n, mayRead); !errors.Is(err, errOutside) {
+			t.Errorf("ringArea(%#x, %d) = %d bytes, %v", tt.addr, tt.n, len(b.bytes), err)
+		}
 	}
 	for _, tt := range []struct {
 		addr uint64
@@ -369,9 +377,9 @@ func TestB28AnyMessages(t *testing.T) {
 			known = append(known, r)
 		}
 	}
-	fds := countFDs(t)
+	fds, mappings := countFDs(t), countMappings(t)
 	rapid.Check(t, func(t *rapid.T) {
-		b, _ := newBackend(BackendConfig{Packed: true})
+		b, _ := newBackend(BackendConfig{Packed: true, IOMMU: true})
 		ours, theirs, err := socketPair()
 		if err != nil {
 			t.Fatal(err)
@@ -387,12 +395,15 @@ func TestB28AnyMessages(t *testing.T) {
 		for range rapid.IntRange(1, 60).Draw(t, "messages") {
 			m := message{
 				request: rapid.SampledFrom(known).Draw(t, "request"),
-				u64:     rapid.OneOf(small, rapid.Just(uint64(virtio.Version1)), rapid.Just(uint64(virtio.Version1|virtio.RingPacked|virtio.EventIdx)), rapid.Just(uint64(0x0f)), rapid.Just(vringNoFD|1)).Draw(t, "number"),
-				state:   vringState{uint32(small.Draw(t, "index")), uint32(rapid.SampledFrom([]int{0, 1, 48, 64, 1 << 15, 0x80028002, 65536}).Draw(t, "num"))},
-				addr: vringAddr{index: uint32(small.Draw(t, "queue")), desc: addr.Draw(t, "desc"),
+				u64: rapid.OneOf(small, rapid.Just(uint64(virtio.Version1)), rapid.Just(uint64(virtio.Version1|virtio.RingPacked|virtio.EventIdx)),
+					rapid.Just(uint64(virtio.Version1|virtio.VhostLogAll)), rapid.Just(uint64(virtio.Version1|virtio.AccessPlatform)), rapid.Just(uint64(0x0f)), rapid.Just(vringNoFD|1)).Draw(t, "number"),
+				state: vringState{uint32(small.Draw(t, "index")), uint32(rapid.SampledFrom([]int{0, 1, 48, 64, 1 << 15, 0x80028002, 65536}).Draw(t, "num"))},
+				addr: vringAddr{index: uint32(small.Draw(t, "queue")), flags: uint32(small.Draw(t, "flags")), log: addr.Draw(t, "log"), desc: addr.Draw(t, "desc"),
 					avail: addr.Draw(t, "avail"), used: addr.Draw(t, "used")},
 			}
 			m.config = configSpace{uint32(rapid.SampledFrom([]int{0, 1, 6, 12, 1<<32 - 1}).Draw(t, "offset")), 0, make([]byte, rapid.IntRange(0, 20).Draw(t, "bytes"))}
+			m.log = logArea{4 * small.Draw(t, "log size"), 4 * small.Draw(t, "log offset")}
+			m.iotlb = iotlbMessage{addr.Draw(t, "iova"), 4096 * small.Draw(t, "translated"), addr.Draw(t, "user"), access(small.Draw(t, "access")), uint8(small.Draw(t, "kind"))}
 			m.inflight = inflightArea{4096 * small.Draw(t, "inflight"), small.Draw(t, "at"), uint16(small.Draw(t, "queues")), uint16(rapid.SampledFrom([]int{0, 1, 48, 64, 65535}).Draw(t, "size"))}
 			if m.request == setMemTable || m.request == addMemReg || m.request == remMemReg {
 				m.table = []memRegion{{guest: shared.IOVA, user: uint64(shared.Addr()), size: 4096 * rapid.Uint64Range(0, 17).Draw(t, "pages")}}
@@ -401,7 +412,7 @@ func TestB28AnyMessages(t *testing.T) {
 			passed := make([]int, most)
 			for i := range passed {
 				switch m.request {
-				case setMemTable, addMemReg, setInflightFD:
+				case setMemTable, addMemReg, setInflightFD, setLogBase:
 					passed[i], _ = unix.Dup(shared.FD)
 				default:
 					passed[i], _ = unix.Eventfd(0, unix.EFD_CLOEXEC)
@@ -418,6 +429,9 @@ func TestB28AnyMessages(t *testing.T) {
 		s.end()
 	})
 	eventually(t, "descriptors closed", func() bool { return countFDs(t) == fds })
+	if n := countMappings(t); n != mappings {
+		t.Errorf("%d mappings are left", n-mappings)
+	}
 }
 
 // A descriptor's mode is shared with the front end, which can make reading it

@@ -51,6 +51,11 @@ func (m *message) appendBody(b []byte) []byte {
 		b = le.AppendUint16(b, m.inflight.queues)
 		b = le.AppendUint16(b, m.inflight.queueSize)
 		b = le.AppendUint32(b, 0) // padding
+	case payloadLog:
+		b = le.AppendUint64(b, m.log.size)
+		b = le.AppendUint64(b, m.log.offset)
+	case payloadIOTLB:
+		b = m.iotlb.append(b)
 	}
 	return b
 }
@@ -114,6 +119,14 @@ func decodeBody(h header, b []byte) (message, error) {
 				size: le.Uint64(b), offset: le.Uint64(b[8:]),
 				queues: le.Uint16(b[16:]), queueSize: le.Uint16(b[18:]),
 			}
+		}
+	case payloadLog:
+		if ok = len(b) == 16; ok {
+			m.log = logArea{size: le.Uint64(b), offset: le.Uint64(b[8:])}
+		}
+	case payloadIOTLB:
+		if ok = len(b) == iotlbSize; ok {
+			m.iotlb = decodeIOTLB(b)
 		}
 	}
 	if !ok {

@@ -14,7 +14,24 @@
 // The protocol is QEMU's docs/interop/vhost-user. Both halves speak it in
 // little-endian order, on the machines that Go calls little-endian. Both have
 // its features MQ, REPLY_ACK, NET_MTU, BACKEND_REQ, CONFIG, INFLIGHT_SHMFD,
-// CONFIGURE_MEM_SLOTS and STATUS, and do without any of them.
+// CONFIGURE_MEM_SLOTS and STATUS, and do without any of them. The back end has
+// LOG_SHMFD, RARP and RESET_DEVICE as well, which virtual machines ask for.
+//
+// # Guests that move
+//
+// A front end that is a virtual machine can take its guest elsewhere while the
+// rings run. It shares a log, in which the back end notes every page that it
+// writes to, and copies those pages until the rings stop; then the back end at
+// the other end goes on where this one was, and announces the guest to the
+// network when the guest cannot.
+//
+// # Guests with an IOMMU
+//
+// A back end that offers ACCESS_PLATFORM may be given addresses that only the
+// front end can translate. It keeps the translations that it is sent, 2048 at
+// most, and asks for those that are missing over the socket of BACKEND_REQ. A
+// burst that needs one ends there, and comes back to the same buffer; a ring
+// that has lost one of its own areas waits.
 //
 // # When one half goes away
 //

@@ -69,12 +69,15 @@ func (s *session) lostMemory(cause any) bool {
 	}
 	what := ""
 	for i := range s.mem.regions {
-		if r := &s.mem.regions[i]; r.maps(fault.Addr()) {
+		if r := &s.mem.regions[i]; lies(fault.Addr(), r.mapping) {
 			what = fmt.Sprintf("memory region at device address %#x", r.guest)
 		}
 	}
-	if s.inflight != nil && s.inflight.region.maps(fault.Addr()) {
+	if s.inflight != nil && lies(fault.Addr(), s.inflight.region.mapping) {
 		what = "inflight memory"
+	}
+	if s.log != nil && lies(fault.Addr(), s.log.mapping) {
+		what = "log of dirty pages"
 	}
 	if what == "" {
 		return false
@@ -90,7 +93,7 @@ func (s *session) cut(cause error) {
 	}
 }
 
-// maps reports whether an address of this process lies in the mapping.
-func (r *guestRegion) maps(addr uintptr) bool {
-	return addr-(mbuf.Region{Bytes: r.mapping}).Addr() < uintptr(len(r.mapping))
+// lies reports whether an address of this process is in the mapping.
+func lies(addr uintptr, mapping []byte) bool {
+	return addr-(mbuf.Region{Bytes: mapping}).Addr() < uintptr(len(mapping))
 }

@@ -41,7 +41,7 @@ func TestMemoryShortened(t *testing.T) {
 	conf := port.Config{Pool: pool, TxOffloads: port.TxTCPTSO | port.TxTCPCksum}
 	frame := func() []Frame { return []Frame{{Data: make([]byte, spoiledFrame)}} }
 	receive := func(b *Backend) int {
-		rx := &portRx{dev: b.TxQueue(0)}
+		rx := &portRx{dev: b.TxQueue(0), backend: b}
 		rx.start(&conf, nil)
 		defer rx.release()
 		return rx.Burst(make([]*mbuf.Buf, 4))
@@ -127,7 +127,7 @@ func TestMemoryShortenedWhileFramesAreLent(t *testing.T) {
 		g.share()
 		g.start()
 		g.send(rawBuffers, make([]byte, 1000))
-		rx := &portRx{dev: b.TxQueue(0)}
+		rx := &portRx{dev: b.TxQueue(0), backend: b}
 		rx.start(&port.Config{Pool: pool}, nil)
 		lent := receive(t, rx)
 		if !lent.Lent() {

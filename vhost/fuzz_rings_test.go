@@ -494,7 +494,7 @@ func FuzzDeviceRings(f *testing.F) {
 		g.session = newSession(b, arena.sock)
 		g.loop = loopPair{rx: b.RxQueue(0), tx: b.TxQueue(0)}
 		g.loop.tx.lends = kind>>7 != 0
-		g.rx, g.tx = &portRx{dev: g.loop.tx}, &portTx{dev: g.loop.rx}
+		g.rx, g.tx = &portRx{dev: g.loop.tx, backend: &Backend{}}, &portTx{dev: g.loop.rx}
 		conf := port.Config{Pool: pool, RxOffloads: port.RxVLANStrip | port.RxTCPCksum | port.RxTCPLRO, TxOffloads: port.TxVLANInsert | port.TxTCPCksum | port.TxTCPTSO}
 		g.rx.start(&conf, nil)
 		g.tx.start(&conf)

@@ -1,6 +1,7 @@
 package vhost
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -18,6 +19,7 @@ const maxGuestMemory uint64 = 1 << 42
 type guestMemory struct {
 	regions []guestRegion
 	lost    func(cause any) bool // see session.lostMemory; nil: nobody asks
+	iotlb   *iotlb               // what device addresses stand for; nil: for themselves
 }
 
 type guestRegion struct {
@@ -135,33 +137,122 @@ func (r *guestRegion) slice(addr uint64, n uint32) ([]byte, bool) {
 }
 
 // find gives the n bytes at a device address and the region that they lie in;
-// nil when there is none that holds them all.
+// nil when there is none that holds them all, and behind an IOMMU: see spread.
 func (g *guestMemory) find(addr uint64, n uint32) ([]byte, *guestRegion) {
-	for i := range g.regions {
-		if b, ok := g.regions[i].slice(addr, n); ok {
-			return b, &g.regions[i]
+	if g.iotlb != nil {
+		return nil, nil
+	}
+	if r, _ := g.guestRegion(addr); r != nil {
+		if b, ok := r.slice(addr, n); ok {
+			return b, r
 		}
 	}
 	return nil, nil
 }
 
-// slice gives the n bytes at a device address, or false when they do not all
-// lie in one region.
+// slice is find, for those who need not know the region.
 func (g *guestMemory) slice(addr uint64, n uint32) ([]byte, bool) {
 	b, region := g.find(addr, n)
 	return b, region != nil
 }
 
-// userSlice gives the n bytes at an address of the front end's process.
-func (g *guestMemory) userSlice(addr uint64, n int) ([]byte, bool) {
+// errOutside says that an address is not in shared memory.
+var errOutside = errors.New("it is not in shared memory")
+
+// spread adds the pieces of host memory that make up the n bytes at a device
+// address to dst. They may lie in adjacent regions and, behind an IOMMU, in any
+// order. The error wraps errOutside, errForbidden, or errMissed, when the
+// front end has been asked for a translation, and is to be asked about later.
+func (g *guestMemory) spread(dst [][]byte, addr uint64, n uint32, write bool) ([][]byte, error) {
+	want := mayRead
+	if write {
+		want = mayWrite
+	}
+	for rest := uint64(n); rest > 0; {
+		r, off, run, err := g.locate(addr, rest, want)
+		if err != nil {
+			return dst, err
+		}
+		dst = append(dst, r.bytes[off:off+run])
+		addr += run
+		rest -= run
+	}
+	return dst, nil
+}
+
+// locate finds where the n bytes at a device address begin, n at least 1: run
+// of them lie at an offset in a region.
+func (g *guestMemory) locate(addr, n uint64, want access) (r *guestRegion, off, run uint64, err error) {
+	if g.iotlb == nil {
+		r, off = g.guestRegion(addr)
+	} else {
+		var user uint64
+		if user, n, err = g.iotlb.translate(addr, n, want); err != nil {
+			return nil, 0, 0, err
+		}
+		r, off = g.userRegion(user)
+	}
+	if r == nil {
+		return nil, 0, 0, errOutside
+	}
+	return r, off, min(n, r.size-off), nil
+}
+
+// guestRegion finds a guest-physical address: nil, when there is no such.
+func (g *guestMemory) guestRegion(addr uint64) (r *guestRegion, off uint64) {
 	for i := range g.regions {
-		r := &g.regions[i]
-		off := addr - r.user
-		if off < r.size && uint64(n) <= r.size-off {
-			return r.bytes[off : off+uint64(n)], true
+		// Below the region's start, the difference wraps and is too large.
+		if r := &g.regions[i]; addr-r.guest < r.size {
+			return r, addr - r.guest
 		}
 	}
-	return nil, false
+	return nil, 0
+}
+
+// userRegion finds an address of the front end's process.
+func (g *guestMemory) userRegion(addr uint64) (r *guestRegion, off uint64) {
+	for i := range g.regions {
+		if r := &g.regions[i]; addr-r.user < r.size {
+			return r, addr - r.user
+		}
+	}
+	return nil, 0
+}
+
+// ringArea is one of the three areas of a virtqueue.
+type ringArea struct {
+	addr  uint64 // as the front end gave it
+	guest uint64 // the guest-physical address
+	bytes []byte
+}
+
+// ringArea finds the n bytes of an area. Its address is one of the front end's
+// process or, behind an IOMMU, the device's.
+func (g *guestMemory) ringArea(addr uint64, n int, want access) (ringArea, error) {
+	user, run := addr, uint64(n)
+	if g.iotlb != nil {
+		var err error
+		if user, run, err = g.iotlb.translate(addr, run, want); err != nil {
+			return ringArea{}, err
+		}
+		if run < uint64(n) {
+			// What follows may be missing yet, or lie elsewhere.
+			if _, _, err := g.iotlb.translate(addr+run, uint64(n)-run, want); err != nil {
+				return ringArea{}, err
+			}
+			return ringArea{}, errors.New("it is not in one piece")
+		}
+	}
+	r, off := g.userRegion(user)
+	if r == nil || run > r.size-off {
+		return ringArea{}, errOutside
+	}
+	return ringArea{addr: addr, guest: r.guest + off, bytes: r.bytes[off : off+run]}, nil
+}
+
+// overlaps reports whether the area has an address from first to last.
+func (a *ringArea) overlaps(first, last uint64) bool {
+	return len(a.bytes) > 0 && a.addr <= last && first <= a.addr+uint64(len(a.bytes))-1
 }
 
 // unmap gives the mappings back. A second call does nothing.

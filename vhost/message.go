@@ -24,8 +24,9 @@ const (
 	headerSize  = 12
 	regionSize  = 32
 	configHead  = 12 // before the bytes of the configuration space
-	maxRegions  = 8  // of a memory table
-	maxFDs      = 8  // that come with one message
+	iotlbSize   = 32
+	maxRegions  = 8 // of a memory table
+	maxFDs      = 8 // that come with one message
 	maxBodySize = 4096
 )
 
@@ -40,6 +41,8 @@ type message struct {
 	table    []memRegion // one region in messages about one
 	config   configSpace
 	inflight inflightArea
+	log      logArea
+	iotlb    iotlbMessage
 }
 
 // vringState is the body of the messages about one number of a vring.
@@ -50,6 +53,10 @@ type vringAddr struct {
 	index, flags           uint32
 	desc, used, avail, log uint64
 }
+
+// vringLog is the flag of an address that says that the back end notes what it
+// writes to the vring, at the guest-physical address in log.
+const vringLog uint32 = 1 << 0
 
 // memRegion is one region of a memory table; the descriptor of its file comes
 // with the message. All but the file offset are in bytes of address space.
@@ -73,6 +80,10 @@ type inflightArea struct {
 	size, offset      uint64
 	queues, queueSize uint16
 }
+
+// logArea is the memory of a log of dirty pages; the descriptor of its file
+// comes with the message. Size and offset in the file are in bytes.
+type logArea struct{ size, offset uint64 }
 
 func (m *message) isReply() bool { return m.flags&flagReply != 0 }
 

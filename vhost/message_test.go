@@ -37,6 +37,13 @@ var wire = []struct {
 	{"and refused", message{request: getConfig, flags: flagVersion | flagReply}, "180000000500000000000000"},
 	{"inflight memory", message{request: getInflightFD, flags: flagVersion | flagReply, inflight: inflightArea{0x1000, 0x40, 2, 256}},
 		"1f0000000500000018000000" + "0010000000000000" + "4000000000000000" + "0200" + "0001" + "00000000"},
+	{"log", message{request: setLogBase, flags: flagVersion, log: logArea{0x8000, 0x40}},
+		"060000000100000010000000" + "0080000000000000" + "4000000000000000"},
+	{"log descriptor", message{request: setLogFD, flags: flagVersion}, "070000000100000000000000"},
+	{"announcement", message{request: sendRARP, flags: flagVersion, u64: 0x010000005452}, "130000000100000008000000" + "5254000000010000"},
+	{"reset", message{request: resetDevice, flags: flagVersion}, "220000000100000000000000"},
+	{"translation", message{request: iotlbMsg, flags: flagVersion | flagNeedReply, iotlb: iotlbMessage{0x1000, 0x2000, 0x7f0000003000, mayRead | mayWrite, iotlbUpdate}},
+		"160000000900000020000000" + "0010000000000000" + "0020000000000000" + "00300000007f0000" + "0302000000000000"},
 	{"MTU", message{request: netSetMTU, flags: flagVersion, u64: 1500}, "140000000100000008000000" + "dc05000000000000"},
 	{"no memory", message{request: setMemTable, flags: flagVersion}, "050000000100000008000000" + "0000000000000000"},
 }
@@ -60,7 +67,7 @@ func TestMessages(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: decode: %v", tt.name, err)
 		}
-		if diff := cmp.Diff(tt.m, got, cmp.AllowUnexported(message{}, vringState{}, vringAddr{}, memRegion{}, configSpace{}, inflightArea{})); diff != "" {
+		if diff := cmp.Diff(tt.m, got, cmp.AllowUnexported(message{}, vringState{}, vringAddr{}, memRegion{}, configSpace{}, inflightArea{}, logArea{}, iotlbMessage{})); diff != "" {
 			t.Errorf("%s: decode (-want +got):\n%s", tt.name, diff)
 		}
 	}

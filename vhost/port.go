@@ -25,6 +25,7 @@ type PortConfig struct {
 	Queues  int    // queue pairs, 1 to 128; 0: 1
 	TSO     bool   // offer segmentation, both ways
 	Packed  bool   // offer packed virtqueues beside split ones
+	IOMMU   bool   // offer to work behind the guest's IOMMU
 	// ZeroCopy leaves received frames of lendMin bytes and more in the guest's
 	// memory, until they are freed (dequeue zero copy).
 	ZeroCopy bool
@@ -91,7 +92,7 @@ func NewPort(cfg PortConfig) (port.Port, error) {
 	if !cfg.TSO {
 		cfg.Mask |= tsoFeatures
 	}
-	b, err := newBackend(BackendConfig{Pairs: cfg.Queues, Packed: cfg.Packed, MTU: cfg.MTU, Mask: cfg.Mask, Log: cfg.Log})
+	b, err := newBackend(BackendConfig{Pairs: cfg.Queues, Packed: cfg.Packed, MTU: cfg.MTU, IOMMU: cfg.IOMMU, Mask: cfg.Mask, Log: cfg.Log})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", cfg.Name, err)
 	}
@@ -107,7 +108,7 @@ func NewPort(cfg PortConfig) (port.Port, error) {
 	}
 	for i := range b.Pairs() {
 		b.TxQueue(i).lends = cfg.ZeroCopy
-		p.rx = append(p.rx, &portRx{dev: b.TxQueue(i), id: uint16(cfg.ID)})
+		p.rx = append(p.rx, &portRx{dev: b.TxQueue(i), backend: b, id: uint16(cfg.ID)})
 		p.tx = append(p.tx, &portTx{dev: b.RxQueue(i)})
 	}
 	b.run()

@@ -20,6 +20,7 @@ import (
 //	mrg_rxbuf=          0: do without mergeable receive buffers, 1
 //	event_idx=          0: do without notification by index, 1
 //	dequeue-zero-copy=  1: leave frames in the guest's memory until they are freed, 0
+//	iommu-support=      1: offer to work behind the guest's IOMMU, 0
 //	mtu=                the MTU in bytes that the guest shall use; without it any
 //	socket-mode=        who may connect to the socket, 0600
 func ParsePortDevargs(name string, args map[string]string) (PortConfig, error) {
@@ -44,6 +45,7 @@ func ParsePortDevargs(name string, args map[string]string) (PortConfig, error) {
 	cfg.TSO = number("tso", 0, 0, 1) == 1
 	cfg.ZeroCopy = number("dequeue-zero-copy", 0, 0, 1) == 1
 	cfg.Packed = number("packed", 1, 0, 1) == 1
+	cfg.IOMMU = number("iommu-support", 0, 0, 1) == 1
 	if number("mrg_rxbuf", 1, 0, 1) == 0 {
 		cfg.Mask |= virtio.NetMrgRxbuf
 	}

@@ -63,16 +63,16 @@ func (q *portTx) sendSegments(b *mbuf.Buf) bool {
 func (q *portTx) sendWhole(segments []*mbuf.Buf) bool {
 	d := q.dev
 	d.copyNow() // undo then has nothing to put back but these
-	before, buffers := d.stats, len(d.done)
+	stats, before := d.stats, d.progress()
 	for i, seg := range segments {
 		if q.send(seg, q.describe(seg)) {
 			continue
 		}
 		// A buffer rarely takes more than four descriptors.
-		need := (len(d.done) - buffers) * len(segments) / max(i, 1)
+		need := (len(d.done) - before.buffers) * len(segments) / max(i, 1)
 		if i == 0 || need <= d.ring.Size()/4 {
-			d.undo(0, buffers)
-			d.stats = before
+			d.undo(before)
+			d.stats = stats
 			return false
 		}
 		d.stats.Dropped += uint64(len(segments) - i)

@@ -12,8 +12,9 @@ import (
 
 // portRx receives what the guest sends on one of its transmit queues.
 type portRx struct {
-	dev *Queue
-	id  uint16 // the port's
+	dev     *Queue
+	backend *Backend // for what it has the port receive
+	id      uint16   // the port's
 
 	own      *mbuf.Cache // flushed when another takes its place
 	cache    *mbuf.Cache // the one in use
@@ -54,6 +55,9 @@ func (q *portRx) Burst(bufs []*mbuf.Buf) (n int) {
 	defer d.leave(d.enter())
 	if d.ring == nil {
 		return 0
+	}
+	if q.backend.announces() {
+		return q.receiveAnnouncement(bufs)
 	}
 	d.settle()
 	if d.draining {
@@ -217,7 +221,7 @@ func (q *portRx) Wait(ctx context.Context) error {
 		// Off and on: the guest is asked to kick for what comes next.
 		q.dev.SetNotify(false)
 		q.dev.SetNotify(true)
-		if q.dev.Pending() > 0 {
+		if q.dev.Pending() > 0 || q.backend.announces() {
 			return nil
 		}
 		select {

@@ -1,6 +1,7 @@
 package vhost
 
 import (
+	"errors"
 	"log/slog"
 	"sync"
 
@@ -61,6 +62,10 @@ type Queue struct {
 	reported   bool         // the broken rule was logged
 	region     *guestRegion // the one looked at last
 
+	dirty  *dirtyLog    // where writes to the driver's memory are noted; nil: nowhere
+	areas  []dirtyRange // that a flush writes to, while dirty is not nil
+	writes []dirtyRange // of this burst, in device addresses, while dirty is not nil
+
 	// Scratch of one burst.
 	chains [maxPieces]ring.Chain
 	pieces [maxPieces]ring.Piece
@@ -69,6 +74,7 @@ type Queue struct {
 	stock  stock                  // of a receive queue
 	copies []copyJob
 	src    [][]byte
+	parts  [][]byte                   // of one piece that lies in several places
 	split  [][]byte                   // a frame whose header is copied like data,
 	header [virtio.NetHeaderSize]byte // and that header
 }
@@ -82,7 +88,9 @@ func (q *Queue) start(r ring.Device, mem *guestMemory, features virtio.Features)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.ring, q.mem, q.features, q.reported = r, mem, features, false
-	q.region = &mem.regions[0]
+	if q.region = &mem.regions[0]; mem.iotlb != nil {
+		q.region = &guestRegion{} // no address lies in it
+	}
 	q.headerSize = virtio.HeaderSize(features)
 	q.mergeable = features.Has(virtio.NetMrgRxbuf)
 	if q.lends {
@@ -106,7 +114,7 @@ func (q *Queue) stop() *mbuf.Lender {
 	late := q.drain()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.ring, q.mem, q.region = nil, nil, nil
+	q.ring, q.mem, q.region, q.dirty = nil, nil, nil, nil
 	return late
 }
 
@@ -171,7 +179,11 @@ func (q *Queue) Pending() int {
 // flush ends a burst: it shows the driver what was completed, and reports a
 // broken rule once.
 func (q *Queue) flush() {
-	if q.ring.Flush() && q.call != nil {
+	interrupt := q.ring.Flush()
+	if q.dirty != nil {
+		q.markUsed()
+	}
+	if interrupt && q.call != nil {
 		q.call.signal()
 	}
 	q.report()
@@ -186,7 +198,7 @@ func (q *Queue) report() {
 }
 
 // slice gives the n bytes at a device address, or false when they do not all
-// lie in one region. It looks first where it looked last.
+// lie in one region: see reach. It looks first where it looked last.
 func (q *Queue) slice(addr uint64, n uint32) ([]byte, bool) {
 	if b, ok := q.region.slice(addr, n); ok {
 		return b, true
@@ -197,4 +209,16 @@ func (q *Queue) slice(addr uint64, n uint32) ([]byte, bool) {
 	}
 	q.region = region
 	return b, true
+}
+
+// reach gives the first n bytes of a piece for which slice knows no place, in
+// several. It is false when there are none, which breaks a rule, and when they
+// are not known yet: then the chain is to be put back, and taken again later.
+func (q *Queue) reach(p ring.Piece, n uint32) (ok bool) {
+	var err error
+	q.parts, err = q.mem.spread(q.parts[:0], p.Addr, n, p.Write)
+	if err != nil && !errors.Is(err, errMissed) {
+		q.ring.Fail("descriptor address", err.Error(), p.Addr)
+	}
+	return err == nil
 }

@@ -12,6 +12,7 @@ type takenFrame struct {
 	first, last int // its data is in q.src[first:last]
 	size        int // bytes
 	header      virtio.NetHeader
+	headerLeft  int // bytes that were not found yet
 }
 
 // Dequeue takes up to len(frames) frames that the driver has sent, from a
@@ -55,6 +56,7 @@ func (q *Queue) take(n int) []takenFrame {
 		f := &q.frames[i]
 		f.head, f.first = c.Head, len(q.src)
 		if !q.open(f, pieces[:c.Pieces]) {
+			q.ring.Return(len(chains) - i)
 			return q.frames[:i]
 		}
 		pieces = pieces[c.Pieces:]
@@ -66,40 +68,56 @@ func (q *Queue) take(n int) []takenFrame {
 func (q *Queue) data(f *takenFrame) [][]byte { return q.src[f.first:f.last] }
 
 // open finds header and data of a frame in pieces, and appends the data to
-// q.src. The header is not read where no feature was negotiated that it could
-// use. It is false when the driver broke a rule.
+// q.src. It is false when the driver broke a rule, and when a place in its memory
+// is not known yet.
 func (q *Queue) open(f *takenFrame, pieces []ring.Piece) bool {
-	f.header = virtio.NetHeader{}
-	size, missing := 0, q.headerSize
+	f.header, f.size, f.headerLeft = virtio.NetHeader{}, 0, q.headerSize
 	for _, p := range pieces {
+		if p.Write {
+			return q.ring.Fail("descriptor flags", "a buffer to write in a transmit queue", uint64(ring.DescWrite))
+		}
 		b, ok := q.slice(p.Addr, p.Len)
-		if !ok || p.Write {
-			return q.ring.Fail("descriptor address", "it is not shared memory to read in a transmit queue", p.Addr)
-		}
 		switch {
-		case missing == 0:
-		case missing == q.headerSize && len(b) >= missing: // all of it, as usual
-			if q.requests {
-				f.header = virtio.DecodeNetHeader(b[:missing])
-			}
-			b, missing = b[missing:], 0
+		case ok:
+			q.add(f, b)
+		case p.Len > virtio.NetHeaderSize+maxFrame:
+			return q.ring.Fail("descriptor length", "it is more than a header and a frame", uint64(p.Len))
+		case !q.reach(p, p.Len):
+			return false
 		default:
-			n := copy(q.header[q.headerSize-missing:q.headerSize], b)
-			b, missing = b[n:], missing-n
-			if missing == 0 {
-				f.header = virtio.DecodeNetHeader(q.header[:q.headerSize])
+			for _, part := range q.parts {
+				q.add(f, part)
 			}
 		}
-		if len(b) > 0 {
-			q.src = append(q.src, b)
-			size += len(b)
+	}
+	if f.headerLeft > 0 || f.size == 0 || f.size > maxFrame {
+		return q.ring.Fail("chain length", "it does not hold a header and a frame behind it", uint64(f.size))
+	}
+	f.last = len(q.src)
+	return true
+}
+
+// add takes b for the next bytes of a frame. A header is not read where no
+// feature was negotiated that it could use.
+func (q *Queue) add(f *takenFrame, b []byte) {
+	switch {
+	case f.headerLeft == 0:
+	case f.headerLeft == q.headerSize && len(b) >= q.headerSize: // all of it, as usual
+		if q.requests {
+			f.header = virtio.DecodeNetHeader(b[:q.headerSize])
+		}
+		b, f.headerLeft = b[q.headerSize:], 0
+	default:
+		n := copy(q.header[q.headerSize-f.headerLeft:q.headerSize], b)
+		b, f.headerLeft = b[n:], f.headerLeft-n
+		if f.headerLeft == 0 {
+			f.header = virtio.DecodeNetHeader(q.header[:q.headerSize])
 		}
 	}
-	if missing > 0 || size == 0 || size > maxFrame {
-		return q.ring.Fail("chain length", "it does not hold a header and a frame behind it", uint64(size))
+	if len(b) > 0 {
+		q.src = append(q.src, b)
+		f.size += len(b)
 	}
-	f.size, f.last = size, len(q.src)
-	return true
 }
 
 // giveBack completes frames, in the order in which they were taken.

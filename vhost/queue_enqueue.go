@@ -43,7 +43,7 @@ func (q *Queue) Enqueue(frames []Frame) int {
 
 // beginDelivery begins a burst of about n frames to the driver.
 func (q *Queue) beginDelivery(n int) {
-	q.copies, q.done, q.stock = q.copies[:0], q.done[:0], stock{want: min(n, queueBurst)}
+	q.copies, q.done, q.writes, q.stock = q.copies[:0], q.done[:0], q.writes[:0], stock{want: min(n, queueBurst)}
 }
 
 // endDelivery ends a burst: it copies all data, and shows it to the driver.
@@ -54,12 +54,16 @@ func (q *Queue) endDelivery() {
 	q.flush()
 }
 
-// copyNow does the copies that deliver has left for later.
+// copyNow does the copies that deliver has left for later, and then notes them
+// where a guest is about to move.
 func (q *Queue) copyNow() {
 	for i := range q.copies {
 		copy(q.copies[i].dst, q.copies[i].src)
 	}
 	q.copies = q.copies[:0]
+	if q.dirty != nil {
+		q.markWritten()
+	}
 }
 
 // deliver writes one frame of size bytes, which are in src, to the driver; a nil
@@ -70,55 +74,48 @@ func (q *Queue) copyNow() {
 // nothing written, when the driver has too few buffers. A frame that fits in no
 // number of them is dropped.
 func (q *Queue) deliver(h *virtio.NetHeader, src [][]byte, size int) bool {
-	copies, buffers := len(q.copies), len(q.done)
+	before := q.progress()
 	var header []byte
 	for rest := q.headerSize + size; rest > 0; {
-		if n := len(q.done) - buffers; n > 0 && (!q.mergeable || n == q.ring.Size()) {
-			q.undo(copies, buffers)
+		if n := len(q.done) - before.buffers; n > 0 && (!q.mergeable || n == q.ring.Size()) {
+			q.undo(before)
 			q.stats.Dropped++
 			return true
 		}
 		head, pieces, ok := q.nextChain()
 		if !ok {
-			q.undo(copies, buffers)
+			q.undo(before)
 			return false
 		}
-		before := rest
+		start := rest
 		for _, p := range pieces {
-			dst, ok := q.slice(p.Addr, p.Len)
-			if !p.Write || !ok {
-				q.ring.Fail("descriptor address", "it is not shared memory to write in a receive queue", p.Addr)
-				q.undo(copies, buffers)
+			want := min(int(p.Len), rest)
+			rest -= want
+			if dst, ok := q.slice(p.Addr, uint32(want)); ok && p.Write {
+				header, src = q.place(header, dst, src)
+			} else if header, src, ok = q.placeApart(header, p, want, src); !ok {
+				q.stock.used-- // this chain goes back, too
+				q.undo(before)
 				return false
 			}
-			dst = dst[:min(len(dst), rest)]
-			rest -= len(dst)
-			if header == nil {
-				header, dst, src = q.placeHeader(dst, src)
+			if q.dirty != nil {
+				q.writes = append(q.writes, dirtyRange{p.Addr, want})
 			}
-			src = q.place(dst, src)
 		}
-		q.done = append(q.done, ring.Completion{Head: head, Len: uint32(before - rest)})
+		q.done = append(q.done, ring.Completion{Head: head, Len: uint32(start - rest)})
 	}
-	q.writeHeader(header, h, len(q.done)-buffers)
+	q.writeHeader(header, h, len(q.done)-before.buffers)
 	q.count(size)
 	return true
 }
 
-// placeHeader says where the header is to be written: at the start of dst. In
-// the rare case that it is too long for that, it is copied like data from a
-// place of its own. It gives what is left of dst, and what is to be copied.
-func (q *Queue) placeHeader(dst []byte, src [][]byte) (header, restOfDst []byte, all [][]byte) {
-	if len(dst) >= q.headerSize {
-		return dst[:q.headerSize], dst[q.headerSize:], src
+// place notes that dst, the driver's memory, is to be filled from the front of
+// src, behind the header if that has no place yet. It gives the header's place
+// and what is left of src.
+func (q *Queue) place(header, dst []byte, src [][]byte) ([]byte, [][]byte) {
+	if header == nil {
+		header, dst, src = q.placeHeader(dst, src)
 	}
-	q.split = append(append(q.split[:0], q.header[:q.headerSize]), src...)
-	return q.header[:q.headerSize], dst, q.split
-}
-
-// place notes that dst is to be filled from the front of src, and gives what is
-// left of that.
-func (q *Queue) place(dst []byte, src [][]byte) [][]byte {
 	for len(dst) > 0 {
 		from := src[0]
 		n := min(len(dst), len(from))
@@ -130,7 +127,34 @@ func (q *Queue) place(dst []byte, src [][]byte) [][]byte {
 			src[0] = from[n:]
 		}
 	}
-	return src
+	return header, src
+}
+
+// placeApart is place for the first n bytes of a piece that slice knows no place
+// for, or that must not be written. It is false when that breaks a rule, and when
+// the place is not known yet.
+func (q *Queue) placeApart(header []byte, p ring.Piece, n int, src [][]byte) ([]byte, [][]byte, bool) {
+	if !p.Write {
+		return nil, nil, q.ring.Fail("descriptor flags", "a buffer to read in a receive queue", 0)
+	}
+	if !q.reach(p, uint32(n)) {
+		return nil, nil, false
+	}
+	for _, dst := range q.parts {
+		header, src = q.place(header, dst, src)
+	}
+	return header, src, true
+}
+
+// placeHeader says where the header is to be written: at the start of dst. In
+// the rare case that it is too long for that, it is copied like data from a
+// place of its own. It gives what is left of dst, and what is to be copied.
+func (q *Queue) placeHeader(dst []byte, src [][]byte) (header, restOfDst []byte, all [][]byte) {
+	if len(dst) >= q.headerSize {
+		return dst[:q.headerSize], dst[q.headerSize:], src
+	}
+	q.split = append(append(q.split[:0], q.header[:q.headerSize]), src...)
+	return q.header[:q.headerSize], dst, q.split
 }
 
 // writeHeader writes a frame's header when the number of its buffers is known.
@@ -173,10 +197,16 @@ func (q *Queue) restock() bool {
 	return s.taken > 0
 }
 
-// undo puts back the chains of a frame, and those behind them. Before the frame,
-// the burst had so many copies to do and so many buffers filled.
-func (q *Queue) undo(copies, buffers int) {
-	q.ring.Return(len(q.done) - buffers + q.stock.left())
+// progress is how far a burst to the driver is.
+type progress struct{ copies, buffers, writes int }
+
+func (q *Queue) progress() progress {
+	return progress{len(q.copies), len(q.done), len(q.writes)}
+}
+
+// undo puts back the chains that were filled since, and those behind them.
+func (q *Queue) undo(to progress) {
+	q.ring.Return(len(q.done) - to.buffers + q.stock.left())
 	q.stock = stock{want: queueBurst}
-	q.copies, q.done = q.copies[:copies], q.done[:buffers]
+	q.copies, q.done, q.writes = q.copies[:to.copies], q.done[:to.buffers], q.writes[:to.writes]
 }

@@ -24,6 +24,8 @@ type session struct {
 	mem      *guestMemory
 	rings    []backendRing
 	inflight *inflightMemory // nil: none
+	log      *dirtyLog       // nil: none
+	iotlb    *iotlb          // nil: addresses are not translated
 
 	cause atomic.Pointer[error] // why it was cut; nil: it was not
 }
@@ -103,7 +105,10 @@ func (s *session) handle(m message, fds []int) (a *answer, err error) {
 		return nil, fmt.Errorf("%d file descriptors instead of %d", len(fds), most)
 	}
 	switch m.request {
-	case setOwner, resetOwner:
+	case setOwner:
+		return nil, nil
+	case resetOwner, resetDevice:
+		s.reset()
 		return nil, nil
 	case getFeatures:
 		return number(uint64(s.backend.offer | virtio.VhostUserProtocolFeatures)), nil
@@ -132,6 +137,15 @@ func (s *session) handle(m message, fds []int) (a *answer, err error) {
 		return number(maxMemSlots), nil
 	case setMemTable, addMemReg, remMemReg:
 		return nil, s.handleMemory(m, fds)
+	case iotlbMsg:
+		return nil, s.handleIOTLB(m.iotlb)
+	case setLogBase:
+		return s.setLogBase(m.log, fds[0])
+	case setLogFD:
+		return nil, nil // nobody needs to be woken: the log is looked at when it is wanted
+	case sendRARP:
+		s.backend.announce(m.u64)
+		return nil, nil
 	case getInflightFD:
 		return s.makeInflight(m.inflight)
 	case setInflightFD:
@@ -150,7 +164,7 @@ func expectedFDs(m message) (least, most int) {
 	switch m.request {
 	case setMemTable:
 		return len(m.table), len(m.table)
-	case addMemReg, setInflightFD, setBackendReqFD:
+	case addMemReg, setInflightFD, setBackendReqFD, setLogBase, setLogFD:
 		return 1, 1
 	case remMemReg:
 		return 0, 1 // it is not needed, but some send it
@@ -169,10 +183,15 @@ func (s *session) setFeatures(f virtio.Features) error {
 		s.status &^= virtio.StatusFeaturesOK
 		return fmt.Errorf("it was not offered: %v", extra)
 	}
-	if f != s.features && s.anyRunning() {
+	running := s.anyRunning()
+	if (f^s.features)&^virtio.VhostLogAll != 0 && running {
 		return errors.New("features cannot change while rings run")
 	}
 	s.features, s.settled, s.refused = f, true, false
+	if !running {
+		s.setIOMMU(f.Has(virtio.AccessPlatform))
+	}
+	s.shareLog()
 	if !f.Has(virtio.VhostUserProtocolFeatures) {
 		for i := range s.rings {
 			s.rings[i].enabled = true
@@ -194,13 +213,25 @@ func (s *session) setStatus(status virtio.Status) {
 	}
 }
 
+// reset stops every ring and forgets what was said but for the memory and the
+// protocol.
+func (s *session) reset() {
+	for i := range s.rings {
+		r := &s.rings[i]
+		s.stopRing(r)
+		r.queue.setCall(nil)
+		*r = backendRing{queue: r.queue, lenders: r.lenders}
+	}
+	s.features, s.settled, s.refused, s.status = 0, false, false, 0
+	s.setIOMMU(false)
+	s.inflight.unmap()
+	s.log.unmap()
+	s.inflight, s.log = nil, nil
+}
+
 // end stops everything and gives it back.
 func (s *session) end() {
-	for i := range s.rings {
-		s.stopRing(&s.rings[i])
-		s.rings[i].queue.setCall(nil)
-	}
+	s.reset()
 	s.backend.dropRequests()
-	s.inflight.unmap()
 	s.giveUp(&guestMemory{})
 }

@@ -32,6 +32,7 @@ func (s *session) handleMemory(m message, fds []int) (err error) {
 	for i := range s.rings {
 		s.rings[i].pause()
 	}
+	mem.iotlb = s.iotlb
 	s.giveUp(mem)
 	return nil
 }

@@ -16,7 +16,8 @@ type backendRing struct {
 	size    uint32
 	base    uint32
 	addr    vringAddr
-	placed  bool // addr is known
+	placed  bool        // addr is known
+	areas   [3]ringArea // descriptors, the driver's and the device's; as it was started
 	kick    *kickWatch
 	call    atomic.Pointer[eventfd] // the queue's; nil: none
 	started bool                    // there was a SET_VRING_KICK since the last GET_VRING_BASE
@@ -79,6 +80,7 @@ func (s *session) setVring(m message) (a *answer, err error) {
 	switch m.request {
 	case getVringBase:
 		s.stopRing(r)
+		s.forgetTranslations()
 		r.record(s).forget() // the base tells it all
 		return &answer{message: message{state: vringState{index, r.base}}}, nil
 	case setVringEnable:
@@ -88,7 +90,7 @@ func (s *session) setVring(m message) (a *answer, err error) {
 		}
 		return nil, nil
 	}
-	if running {
+	if running && !(m.request == setVringAddr && m.addr.sameAreas(r.addr)) {
 		return nil, fmt.Errorf("queue %d runs", index)
 	}
 	switch m.request {
@@ -102,8 +104,15 @@ func (s *session) setVring(m message) (a *answer, err error) {
 		r.base = m.state.num
 	case setVringAddr:
 		r.addr, r.placed = m.addr, true
+		s.shareLog()
 	}
 	return nil, nil
+}
+
+// sameAreas reports whether a says the same of where a vring is, if not of how
+// it is logged.
+func (a vringAddr) sameAreas(b vringAddr) bool {
+	return a.desc == b.desc && a.avail == b.avail && a.used == b.used
 }
 
 func (s *session) anyRunning() bool {
@@ -125,7 +134,11 @@ func (s *session) startReady() error {
 		if r.device != nil || !r.started || !r.enabled || !r.placed || r.size == 0 {
 			continue
 		}
-		if err := s.startRing(r); err != nil {
+		err := s.startRing(r)
+		if errors.Is(err, errMissed) {
+			continue // it starts when the translation comes
+		}
+		if err != nil {
 			r.started = false
 			return fmt.Errorf("queue %d: %w", r.queue.index, err)
 		}
@@ -143,22 +156,27 @@ func (s *session) startRing(r *backendRing) error {
 		return err
 	}
 	r.device = device
+	r.queue.setDirty(s.logOf(r))
 	r.queue.start(device, s.mem, s.features)
 	r.queue.wake()
 	s.backend.wake()
 	return nil
 }
 
-// areas gives the three areas of a ring, whose lengths are in bytes.
-func (s *session) areas(r *backendRing, desc, driver, device int) (a [3][]byte, err error) {
+// findAreas finds the three areas of a ring, whose lengths are in bytes.
+func (s *session) findAreas(r *backendRing, desc, driver, device int) (a [3][]byte, err error) {
+	access := [3]access{mayRead, mayRead, mayRead | mayWrite}
+	if s.features.Has(virtio.RingPacked) {
+		access[0] |= mayWrite
+	}
 	for i, where := range []struct {
 		addr uint64
 		n    int
 	}{{r.addr.desc, desc}, {r.addr.avail, driver}, {r.addr.used, device}} {
-		var ok bool
-		if a[i], ok = s.mem.userSlice(where.addr, where.n); !ok {
-			return a, errors.New("its areas are not in shared memory")
+		if r.areas[i], err = s.mem.ringArea(where.addr, where.n, access[i]); err != nil {
+			return a, fmt.Errorf("its areas: %w", err)
 		}
+		a[i] = r.areas[i].bytes
 	}
 	return a, nil
 }
@@ -179,7 +197,7 @@ func (s *session) splitDevice(r *backendRing) (ring.Device, error) {
 	if s.features.Has(virtio.EventIdx) {
 		driver, device = l.AvailLen, l.UsedLen
 	}
-	a, err := s.areas(r, l.DescLen(), driver, device)
+	a, err := s.findAreas(r, l.DescLen(), driver, device)
 	if err != nil {
 		return nil, err
 	}
@@ -199,7 +217,7 @@ func (s *session) packedDevice(r *backendRing) (ring.Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	a, err := s.areas(r, l.DescLen(), ring.EventLen, ring.EventLen)
+	a, err := s.findAreas(r, l.DescLen(), ring.EventLen, ring.EventLen)
 	if err != nil {
 		return nil, err
 	}

@@ -64,9 +64,15 @@ const (
 	RingReset        Features = 1 << 40
 )
 
-// VhostUserProtocolFeatures is bit 30: a vhost-user back end's sign that it
-// negotiates protocol features. It is never shown to the driver.
-const VhostUserProtocolFeatures Features = 1 << 30
+// Feature bits that a vhost-user back end and its front end have between
+// themselves. They are never shown to the driver.
+const (
+	// VhostLogAll makes the back end note every page that it writes to.
+	VhostLogAll Features = 1 << 26
+	// VhostUserProtocolFeatures is the sign that protocol features are
+	// negotiated.
+	VhostUserProtocolFeatures Features = 1 << 30
+)
 
 var featureNames = [64]string{
 	0: "CSUM", 1: "GUEST_CSUM", 2: "CTRL_GUEST_OFFLOADS", 3: "MTU", 5: "MAC",
@@ -74,7 +80,7 @@ var featureNames = [64]string{
 	11: "HOST_TSO4", 12: "HOST_TSO6", 13: "HOST_ECN", 14: "HOST_UFO",
 	15: "MRG_RXBUF", 16: "STATUS", 17: "CTRL_VQ", 18: "CTRL_RX",
 	19: "CTRL_VLAN", 20: "CTRL_RX_EXTRA", 21: "GUEST_ANNOUNCE", 22: "MQ",
-	23: "CTRL_MAC_ADDR", 24: "NOTIFY_ON_EMPTY", 27: "ANY_LAYOUT",
+	23: "CTRL_MAC_ADDR", 24: "NOTIFY_ON_EMPTY", 26: "LOG_ALL", 27: "ANY_LAYOUT",
 	28: "INDIRECT_DESC", 29: "EVENT_IDX", 30: "PROTOCOL_FEATURES",
 	32: "VERSION_1", 33: "ACCESS_PLATFORM", 34: "RING_PACKED",
 	35: "IN_ORDER", 36: "ORDER_PLATFORM", 37: "SR_IOV",

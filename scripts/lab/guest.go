@@ -53,6 +53,8 @@ type Config struct {
 	Hugepages int
 	// CPUs is the number of processors; default 1.
 	CPUs int
+	// KernelArguments are added to the kernel's command line.
+	KernelArguments []string
 	// Arguments are added to QEMU's command line.
 	Arguments []string
 
@@ -232,7 +234,7 @@ func (cfg Config) kernelLine() string {
 	if !cfg.NoIOMMU {
 		line += " intel_iommu=on"
 	}
-	return line
+	return strings.Join(append([]string{line}, cfg.KernelArguments...), " ")
 }
 
 // Wait waits for the end of the guest and gives the exit status of its
