@@ -40,7 +40,7 @@ full: ## run all tests but the matrix, skipping none
 	VIONET_FULL=1 go test -p 1 -timeout 15m -skip '$(MATRIX)' ./...
 
 matrix: ## run the console in a guest over every transport and ring, and every client before the back end; a line each
-	VIONET_FULL=1 go test -timeout 15m -run '$(MATRIX)' -v ./cmd/vionet
+	VIONET_FULL=1 go test -timeout 20m -run '$(MATRIX)' -v ./cmd/vionet
 
 bench: build ## measure against DPDK and print the table of ratios
 	go run ./scripts/bench

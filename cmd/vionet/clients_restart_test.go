@@ -14,7 +14,7 @@ import (
 func TestLinuxGuestRestarts(t *testing.T) {
 	lab.Need(t, "qemu", "net", "root")
 	for _, c := range []linuxCell{
-		{name: "split, zero copy", devargs: ",dequeue-zero-copy=1"},
+		{name: "split"},
 		{name: "packed, 2 queue pairs", devargs: ",queues=2", options: []string{"packed=on"}, queues: 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
