@@ -64,6 +64,10 @@ type DeviceOptions struct {
 	// EventIdx says that both sides tell by index when they want to be
 	// notified (EVENT_IDX).
 	EventIdx bool
+	// ReadTables says that the device only reads, and so takes the entries of a
+	// packed virtqueue's indirect tables whether they say so or not: DPDK 22.11
+	// leaves WRITE on some of those in its transmit queues.
+	ReadTables bool
 }
 
 // Piece is one descriptor of a chain as the device sees it: Len bytes at the

@@ -1,14 +1,18 @@
 package ring
 
-import "sync/atomic"
+import (
+	"encoding/binary"
+	"sync/atomic"
+)
 
 // PackedDevice is the device's side of a packed virtqueue (virtio 1.2, section
 // 2.8). It is a Device; heads are buffer ids.
 type PackedDevice struct {
 	rules
-	areas    packedAreas
-	eventIdx bool
-	journal  PackedJournal
+	areas      packedAreas
+	eventIdx   bool
+	readTables bool
+	journal    PackedJournal
 
 	next place // of the next available descriptor
 	done place // of the next used descriptor
@@ -75,9 +79,9 @@ func NewPackedDevice(size int, desc, driver, device []byte, base uint32, journal
 	d := &PackedDevice{
 		rules:    rules{translate: opts.Translate, size: size},
 		areas:    viewPacked(l, desc, driver, device),
-		eventIdx: opts.EventIdx,
-		journal:  journal,
-		next:     start, done: start, flushed: start,
+		eventIdx: opts.EventIdx, readTables: opts.ReadTables,
+		journal: journal,
+		next:    start, done: start, flushed: start,
 		length: make([]uint16, size),
 		order:  make([]uint16, size),
 		burst:  make([]PackedUsed, 0, size),
@@ -276,10 +280,13 @@ func (d *PackedDevice) walk(desc Desc, pieces []Piece, n int) int {
 		return 0
 	}
 	for ; len(table) > 0; table = table[DescSize:] {
-		entry := decodeDesc(table)
+		entry := decodePackedDesc(table)
 		if entry.Flags&DescIndirect != 0 {
 			d.Fail("indirect flags", "a table within a table", uint64(entry.Flags))
 			return 0
+		}
+		if d.readTables {
+			entry.Flags &^= DescWrite
 		}
 		if !d.put(pieces, n, entry) {
 			return 0
@@ -287,6 +294,17 @@ func (d *PackedDevice) walk(desc Desc, pieces []Piece, n int) int {
 		n++
 	}
 	return n
+}
+
+// decodePackedDesc reads a descriptor of a table, which may stand at any
+// address. Its id says nothing there (section 2.8.7).
+func decodePackedDesc(b []byte) Desc {
+	_ = b[DescSize-1]
+	return Desc{
+		Addr:  binary.LittleEndian.Uint64(b),
+		Len:   binary.LittleEndian.Uint32(b[8:]),
+		Flags: binary.LittleEndian.Uint16(b[14:]),
+	}
 }
 
 // Return puts the last n chains that were taken back.

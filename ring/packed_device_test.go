@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
 
@@ -269,14 +270,42 @@ func (a *arena) setPacked(i int, addr uint64, n uint32, id, flags uint16) {
 	putDesc(a.mem[i*DescSize:], Desc{Addr: addr, Len: n, Flags: id, Next: flags})
 }
 
+// setPackedEntry writes an entry of the indirect table, with an id that says
+// nothing.
+func (a *arena) setPackedEntry(i int, e Desc) {
+	putDesc(a.mem[tableAt+i*DescSize:], Desc{Addr: e.Addr, Len: e.Len, Flags: 0xffff, Next: e.Flags})
+}
+
 const available = 1 << 7
+
+// DPDK 22.11 numbers the entries of its tables, and leaves WRITE on some that
+// are to be read.
+func TestPackedDeviceReadsTablesOfDPDK(t *testing.T) {
+	a := newArena(t, 8)
+	dev, err := NewPackedDevice(3, a.mem[:3*DescSize], a.avail, a.used, FreshPacked, nil, DeviceOptions{Translate: a.translate, ReadTables: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.setPacked(0, arenaBase+tableAt, 3*DescSize, 0, available|DescIndirect)
+	a.setPackedEntry(0, Desc{Addr: 0x100, Len: 12, Flags: DescWrite})
+	a.setPackedEntry(1, Desc{Addr: 0x200, Len: 7, Flags: DescNext | available})
+	a.setPackedEntry(2, Desc{Addr: 0x300, Len: 9, Flags: DescWrite})
+	chains, pieces := make([]Chain, 1), make([]Piece, 4)
+	if n := dev.Take(chains, pieces); n != 1 || dev.Err() != nil {
+		t.Fatalf("Take = %d, Err = %v", n, dev.Err())
+	}
+	want := []Piece{{Addr: 0x100, Len: 12}, {Addr: 0x200, Len: 7}, {Addr: 0x300, Len: 9}}
+	if diff := cmp.Diff(want, pieces[:chains[0].Pieces]); diff != "" {
+		t.Errorf("pieces (-want +got):\n%s", diff)
+	}
+}
 
 func TestB23PackedDeviceRules(t *testing.T) {
 	indirect := func(n uint32, flags uint16, entries ...Desc) func(*arena) {
 		return func(a *arena) {
 			a.setPacked(0, arenaBase+tableAt, n, 0, available|DescIndirect|flags)
 			for i, e := range entries {
-				putDesc(a.mem[tableAt+i*DescSize:], e)
+				a.setPackedEntry(i, e)
 			}
 		}
 	}

@@ -181,8 +181,12 @@ func (s *session) findAreas(r *backendRing, desc, driver, device int) (a [3][]by
 	return a, nil
 }
 
-func (s *session) deviceOptions() ring.DeviceOptions {
-	return ring.DeviceOptions{Translate: s.mem.slice, EventIdx: s.features.Has(virtio.EventIdx)}
+func (s *session) deviceOptions(r *backendRing) ring.DeviceOptions {
+	return ring.DeviceOptions{
+		Translate:  s.mem.slice,
+		EventIdx:   s.features.Has(virtio.EventIdx),
+		ReadTables: r.queue.index%2 == 1, // the front end transmits
+	}
 }
 
 func (s *session) splitDevice(r *backendRing) (ring.Device, error) {
@@ -201,7 +205,7 @@ func (s *session) splitDevice(r *backendRing) (ring.Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := ring.NewSplitDevice(l.Size, a[0], a[1], a[2], s.deviceOptions())
+	d, err := ring.NewSplitDevice(l.Size, a[0], a[1], a[2], s.deviceOptions(r))
 	if err != nil {
 		return nil, err
 	}
@@ -223,13 +227,13 @@ func (s *session) packedDevice(r *backendRing) (ring.Device, error) {
 	}
 	record := r.record(s)
 	if record == nil {
-		return ring.NewPackedDevice(l.Size, a[0], a[1], a[2], r.base, nil, s.deviceOptions())
+		return ring.NewPackedDevice(l.Size, a[0], a[1], a[2], r.base, nil, s.deviceOptions(r))
 	}
 	base, err := record.resume(l.Size, a[0], r.base)
 	if err != nil {
 		return nil, err
 	}
-	return ring.NewPackedDevice(l.Size, a[0], a[1], a[2], base, record, s.deviceOptions())
+	return ring.NewPackedDevice(l.Size, a[0], a[1], a[2], base, record, s.deviceOptions(r))
 }
 
 // record is where the ring's state outlives this back end; nil: nowhere.
