@@ -411,3 +411,16 @@ func TestMissesAreSent(t *testing.T) {
 		}
 	}
 }
+
+// A guest behind an IOMMU is not to migrate: it is not offered a log.
+func TestNoMigrationBehindIOMMU(t *testing.T) {
+	for _, iommu := range []bool{false, true} {
+		b, err := newBackend(BackendConfig{IOMMU: iommu})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := b.protocol().has(protocolLogShmFD); got == iommu {
+			t.Errorf("IOMMU %v: a log of dirty pages offered: %v", iommu, got)
+		}
+	}
+}

@@ -53,8 +53,6 @@ type Config struct {
 	Hugepages int
 	// CPUs is the number of processors; default 1.
 	CPUs int
-	// KernelArguments are added to the kernel's command line.
-	KernelArguments []string
 	// Arguments are added to QEMU's command line.
 	Arguments []string
 
@@ -234,7 +232,7 @@ func (cfg Config) kernelLine() string {
 	if !cfg.NoIOMMU {
 		line += " intel_iommu=on"
 	}
-	return strings.Join(append([]string{line}, cfg.KernelArguments...), " ")
+	return line
 }
 
 // Wait waits for the end of the guest and gives the exit status of its
