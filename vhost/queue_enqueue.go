@@ -1,6 +1,8 @@
 package vhost
 
 import (
+	"encoding/binary"
+
 	"vionet/ring"
 	"vionet/virtio"
 )
@@ -16,8 +18,27 @@ type stock struct {
 // left is the number of chains that are not used up.
 func (s *stock) left() int { return s.taken - s.used }
 
-// copyJob is bytes that are to be copied at the end of a burst.
+// copyJob is bytes that are to be copied at the end of a burst. Nothing is
+// written to the driver's memory before: each write may have to wait for a cache
+// line from the driver's processor, and whatever this processor writes after it
+// waits, too.
 type copyJob struct{ dst, src []byte }
+
+// headerJob is a header that is to be written at the end of a burst.
+type headerJob struct {
+	dst  []byte
+	low  uint64 // the first 8 bytes
+	high uint32 // the others
+}
+
+func (j *headerJob) write() {
+	binary.LittleEndian.PutUint64(j.dst, j.low)
+	if len(j.dst) >= virtio.NetHeaderSize {
+		binary.LittleEndian.PutUint32(j.dst[8:], j.high)
+	} else {
+		binary.LittleEndian.PutUint16(j.dst[8:], uint16(j.high))
+	}
+}
 
 // Enqueue copies frames to the driver, over a receive queue, and returns how
 // many were taken: fewer when the driver has no buffers left. A frame that
@@ -43,7 +64,8 @@ func (q *Queue) Enqueue(frames []Frame) int {
 
 // beginDelivery begins a burst of about n frames to the driver.
 func (q *Queue) beginDelivery(n int) {
-	q.copies, q.done, q.writes, q.stock = q.copies[:0], q.done[:0], q.writes[:0], stock{want: min(n, queueBurst)}
+	q.headers, q.copies, q.done, q.writes = q.headers[:0], q.copies[:0], q.done[:0], q.writes[:0]
+	q.stock = stock{want: min(n, queueBurst)}
 }
 
 // endDelivery ends a burst: it copies all data, and shows it to the driver.
@@ -57,10 +79,13 @@ func (q *Queue) endDelivery() {
 // copyNow does the copies that deliver has left for later, and then notes them
 // where a guest is about to move.
 func (q *Queue) copyNow() {
+	for i := range q.headers {
+		q.headers[i].write()
+	}
 	for i := range q.copies {
 		copy(q.copies[i].dst, q.copies[i].src)
 	}
-	q.copies = q.copies[:0]
+	q.headers, q.copies = q.headers[:0], q.copies[:0]
 	if q.dirty != nil {
 		q.markWritten()
 	}
@@ -119,7 +144,11 @@ func (q *Queue) place(header, dst []byte, src [][]byte) ([]byte, [][]byte) {
 	for len(dst) > 0 {
 		from := src[0]
 		n := min(len(dst), len(from))
-		q.copies = append(q.copies, copyJob{dst[:n], from[:n]})
+		// A job is written where it stays: it is too large for registers, and
+		// on the way over the stack it would wait for all writes before it.
+		q.copies = append(q.copies, copyJob{})
+		job := &q.copies[len(q.copies)-1]
+		job.dst, job.src = dst[:n], from[:n]
 		dst = dst[n:]
 		if n == len(from) {
 			src = src[1:]
@@ -157,16 +186,31 @@ func (q *Queue) placeHeader(dst []byte, src [][]byte) (header, restOfDst []byte,
 	return q.header[:q.headerSize], dst, q.split
 }
 
-// writeHeader writes a frame's header when the number of its buffers is known.
+// writeHeader notes a frame's header when the number of its buffers is known.
 func (q *Queue) writeHeader(dst []byte, h *virtio.NetHeader, buffers int) {
-	if h == nil {
-		h = &virtio.NetHeader{}
-	}
-	h.NumBuffers = uint16(buffers)
-	h.Encode(dst)
 	if &dst[0] == &q.header[0] {
+		q.header = encodeHeader(h, buffers)
 		q.copyNow() // the next frame's header may take its place
+		return
 	}
+	q.headers = append(q.headers, headerJob{})
+	j := &q.headers[len(q.headers)-1]
+	j.dst, j.high = dst, uint32(buffers)<<16
+	if h != nil {
+		b := encodeHeader(h, buffers)
+		j.low, j.high = binary.LittleEndian.Uint64(b[:]), binary.LittleEndian.Uint32(b[8:])
+	}
+}
+
+// encodeHeader is the header of a frame in so many buffers; nil asks for nothing.
+func encodeHeader(h *virtio.NetHeader, buffers int) (b [virtio.NetHeaderSize]byte) {
+	full := virtio.NetHeader{}
+	if h != nil {
+		full = *h
+	}
+	full.NumBuffers = uint16(buffers)
+	full.Encode(b[:])
+	return b
 }
 
 // nextChain gives the next chain of the stock, which it fills when it is empty.
@@ -198,15 +242,16 @@ func (q *Queue) restock() bool {
 }
 
 // progress is how far a burst to the driver is.
-type progress struct{ copies, buffers, writes int }
+type progress struct{ headers, copies, buffers, writes int }
 
 func (q *Queue) progress() progress {
-	return progress{len(q.copies), len(q.done), len(q.writes)}
+	return progress{len(q.headers), len(q.copies), len(q.done), len(q.writes)}
 }
 
 // undo puts back the chains that were filled since, and those behind them.
 func (q *Queue) undo(to progress) {
 	q.ring.Return(len(q.done) - to.buffers + q.stock.left())
 	q.stock = stock{want: queueBurst}
-	q.copies, q.done, q.writes = q.copies[:to.copies], q.done[:to.buffers], q.writes[:to.writes]
+	q.headers, q.copies = q.headers[:to.headers], q.copies[:to.copies]
+	q.done, q.writes = q.done[:to.buffers], q.writes[:to.writes]
 }
