@@ -96,16 +96,19 @@ func (q *portRx) Burst(bufs []*mbuf.Buf) (n int) {
 // frames it is done with, and how many packets came of them with how many bytes.
 func (q *portRx) receive(bufs []*mbuf.Buf, frames []takenFrame) (done, n, size int) {
 	q.putBack()
+	q.dev.copies = q.dev.copies[:0]
 	q.spare = q.fresh[:q.cache.Get(q.fresh[:len(frames)])]
 	for done < len(frames) && q.addPacket(&frames[done]) {
 		done++
 	}
+	q.dev.copyNow()
 	packets := q.made
 	q.made = q.made[:0]
 	q.putBack()
+	plain := !q.dev.requests && q.offloads&port.RxVLANStrip == 0 // nothing to look at
 	for i, b := range packets {
 		b.Port = q.id
-		if !q.accept(b, frames[i].header) {
+		if !(plain && b.PacketLen() >= portOverhead) && !q.accept(b, frames[i].header) {
 			q.drop(b)
 			continue
 		}
@@ -148,12 +151,12 @@ func (q *portRx) lend(f *takenFrame) *mbuf.Buf {
 	return q.dev.lend(f)
 }
 
-// copyFrame copies a frame into b and as many buffers more as it takes. It is
-// false when they are short.
+// copyFrame has a frame copied, with the burst, into b and as many buffers more
+// as it takes. It is false when they are short.
 func (q *portRx) copyFrame(b *mbuf.Buf, f *takenFrame) bool {
 	src := q.dev.data(f)
 	if f.size <= q.room {
-		gather(b.Renew(f.size), src)
+		q.dev.note(b.Renew(f.size), src)
 		return true
 	}
 	more := q.more[:(f.size-1)/q.room]
@@ -170,21 +173,9 @@ func (q *portRx) copyFrame(b *mbuf.Buf, f *takenFrame) bool {
 		last = seg
 	}
 	for seg := b; seg != nil; seg = seg.Next() {
-		src = fillFrom(seg.Bytes(), src)
+		src = q.dev.note(seg.Bytes(), src)
 	}
 	return true
-}
-
-// fillFrom fills dst from the front of src, and gives what is left of it.
-func fillFrom(dst []byte, src [][]byte) [][]byte {
-	for len(dst) > 0 {
-		n := copy(dst, src[0])
-		dst = dst[n:]
-		if src[0] = src[0][n:]; len(src[0]) == 0 {
-			src = src[1:]
-		}
-	}
-	return src
 }
 
 // accept does what header and the offloads say about b. It is false for a

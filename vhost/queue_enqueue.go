@@ -141,6 +141,12 @@ func (q *Queue) place(header, dst []byte, src [][]byte) ([]byte, [][]byte) {
 	if header == nil {
 		header, dst, src = q.placeHeader(dst, src)
 	}
+	return header, q.note(dst, src)
+}
+
+// note has dst filled from the front of src when the burst's bytes are copied,
+// and gives what is left of src.
+func (q *Queue) note(dst []byte, src [][]byte) [][]byte {
 	for len(dst) > 0 {
 		from := src[0]
 		n := min(len(dst), len(from))
@@ -156,7 +162,7 @@ func (q *Queue) place(header, dst []byte, src [][]byte) ([]byte, [][]byte) {
 			src[0] = from[n:]
 		}
 	}
-	return header, src
+	return src
 }
 
 // placeApart is place for the first n bytes of a piece that slice knows no place
