@@ -500,47 +500,6 @@ func TestPortClient(t *testing.T) {
 	}
 }
 
-func TestPortBurstsDoNotAllocate(t *testing.T) {
-	for _, packed := range []bool{false, true} {
-		r := newPortRig(t, PortConfig{Packed: packed}, port.Config{})
-		g := startGuest(t, r.path, driver.Options{}, port.Config{})
-		cache := r.pool.NewCache(0)
-		tx, rx := r.port.TxQueue(0), r.port.RxQueue(0)
-		tx.UseCache(cache)
-		rx.UseCache(cache)
-		out, in := make([]*mbuf.Buf, 32), make([]*mbuf.Buf, 32)
-		guestCache := g.pool.NewCache(0)
-		g.port.TxQueue(0).UseCache(guestCache)
-		g.port.RxQueue(0).UseCache(guestCache)
-		moved := 0
-		allocs := testing.AllocsPerRun(500, func() {
-			n := guestCache.Get(out[:16])
-			for _, b := range out[:n] {
-				b.Renew(64)
-			}
-			guestCache.Put(out[g.port.TxQueue(0).Burst(out[:n]):n])
-			n = rx.Burst(in)
-			moved += n
-			sent := tx.Burst(in[:n])
-			cache.Put(in[sent:n])
-			guestCache.Put(in[:g.port.RxQueue(0).Burst(in)])
-			rx.Burst(in)
-			tx.Burst(nil)
-		})
-		if allocs != 0 || moved < 500*16 {
-			t.Errorf("packed=%v: %v allocations a round, %d packets", packed, allocs, moved)
-		}
-		if err := errors.Join(tx.Err(), rx.Err()); err != nil {
-			t.Error(err)
-		}
-		r.must(r.port.Stop())
-		cache.Flush()
-		checkWhole(t, r.pool)
-		r.must(g.port.Stop())
-		guestCache.Flush()
-	}
-}
-
 // A guest that breaks a rule of the ring stops that queue; a reset mends it.
 func TestPortHostileGuest(t *testing.T) {
 	r := newPortRig(t, PortConfig{}, port.Config{})
