@@ -67,7 +67,7 @@ func mapSegment(size, pageSize, node int) (_ *segment, err error) {
 			err = errors.Join(err, s.close())
 		}
 	}()
-	plain, flags := pageSize == unix.Getpagesize(), unix.MFD_CLOEXEC
+	plain, flags := pageSize == unix.Getpagesize(), unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING
 	if !plain {
 		flags |= unix.MFD_HUGETLB | bits.TrailingZeros(uint(pageSize))<<unix.MFD_HUGE_SHIFT
 	}
@@ -78,6 +78,10 @@ func mapSegment(size, pageSize, node int) (_ *segment, err error) {
 	size = roundUp(size, pageSize)
 	if err := unix.Ftruncate(s.fd, int64(size)); err != nil {
 		return nil, fmt.Errorf("memory file of %d bytes: %w: lower -m or --total-num-mbufs", size, err)
+	}
+	// Who is given the file can be sure that it stays.
+	if _, err := unix.FcntlInt(uintptr(s.fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK); err != nil {
+		return nil, fmt.Errorf("seal the memory file: %w", err)
 	}
 	if plain {
 		return s, s.mapPlain(size, node)

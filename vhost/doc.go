@@ -55,9 +55,10 @@
 // its connection and nothing else; a queue whose rules it breaks is silent until
 // it is started anew.
 //
-// One thing is left to the front end's good will. With dequeue zero copy, frames
-// are read where they lie, outside of the back end, and a front end that shortens
-// its memory then makes the process die of SIGBUS.
+// With dequeue zero copy, frames are read where they lie, outside of the back end,
+// and memory that goes away then makes the process die of SIGBUS. Frames are
+// therefore lent of memory files alone that are sealed against shrinking, unless
+// the configuration trusts the front end. Memory of this front end is sealed.
 //
 // The socket is open to its user and root only, unless the configuration says
 // otherwise.

@@ -124,7 +124,7 @@ func TestMemoryShortenedWhileFramesAreLent(t *testing.T) {
 	for _, kind := range []virtio.Features{0, virtio.RingPacked} {
 		var log safeBuffer
 		b := newTestBackend(t, BackendConfig{Packed: true, Log: slog.New(slog.NewTextHandler(&log, nil))})
-		b.TxQueue(0).lends = true
+		b.TxQueue(0).lends = lendAny
 		g := newRawGuest(t, rawPeer(t, b), bare|kind)
 		g.share()
 		g.start()
@@ -141,7 +141,7 @@ func TestMemoryShortenedWhileFramesAreLent(t *testing.T) {
 		eventually(t, "the queue stopped", func() bool { return !b.TxQueue(0).Running() })
 		rx.release()
 		checkWhole(t, pool)
-		b.TxQueue(0).lends = false
+		b.TxQueue(0).lends = lendNone
 		checkServed(t, b, g.features)
 	}
 }

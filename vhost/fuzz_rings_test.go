@@ -285,7 +285,7 @@ func (g *wildGuest) changeMemory() {
 // take has the back end take up to n frames.
 func (g *wildGuest) take(n int) {
 	how := g.s.pick(3)
-	if g.loop.tx.lends {
+	if g.loop.tx.lends != lendNone {
 		how = 1 // only a port can have lent frames
 	}
 	switch how {
@@ -493,7 +493,7 @@ func FuzzDeviceRings(f *testing.F) {
 		}
 		g.session = newSession(b, arena.sock)
 		g.loop = loopPair{rx: b.RxQueue(0), tx: b.TxQueue(0)}
-		g.loop.tx.lends = kind>>7 != 0
+		g.loop.tx.lends = lendPolicy(kind >> 7 * 2)
 		g.rx, g.tx = &portRx{dev: g.loop.tx, backend: &Backend{}}, &portTx{dev: g.loop.rx}
 		conf := port.Config{Pool: pool, RxOffloads: port.RxVLANStrip | port.RxTCPCksum | port.RxTCPLRO, TxOffloads: port.TxVLANInsert | port.TxTCPCksum | port.TxTCPTSO}
 		g.rx.start(&conf, nil)

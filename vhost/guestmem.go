@@ -24,6 +24,7 @@ type guestMemory struct {
 
 type guestRegion struct {
 	memRegion
+	sealed  bool   // the front end cannot take it away
 	bytes   []byte // the region itself
 	mapping []byte // from the start of the file
 }
@@ -90,6 +91,11 @@ func (g *guestMemory) mapBeside(r memRegion, fd int) (guestRegion, error) {
 	return mapRegion(r, fd)
 }
 
+// sealed reports whether the front end can take none of it away.
+func (g *guestMemory) sealed() bool {
+	return !slices.ContainsFunc(g.regions, func(r guestRegion) bool { return !r.sealed })
+}
+
 func (g *guestMemory) empty() bool { return len(g.regions) == 0 }
 
 // mapRegion maps the file from its start: hugepage files want offsets and
@@ -112,7 +118,9 @@ func mapRegion(r memRegion, fd int) (guestRegion, error) {
 	if err != nil {
 		return guestRegion{}, fmt.Errorf("mmap of %d bytes: %w", length, err)
 	}
-	return guestRegion{memRegion: r, bytes: mapping[r.offset:end:end], mapping: mapping}, nil
+	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
+	sealed := err == nil && seals&unix.F_SEAL_SHRINK != 0
+	return guestRegion{memRegion: r, sealed: sealed, bytes: mapping[r.offset:end:end], mapping: mapping}, nil
 }
 
 // disjoint checks that r shares no address with the regions so far.

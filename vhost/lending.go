@@ -15,6 +15,26 @@ const lendMin = 256
 // drainTime is how long a ring that stops waits for frames that are lent.
 const drainTime = 500 * time.Millisecond
 
+// lendPolicy says of what memory frames may be lent.
+type lendPolicy int
+
+const (
+	lendNone   lendPolicy = iota
+	lendSealed            // that the driver cannot take away
+	lendAny
+)
+
+// mayLend reports whether the queue, which starts, is to lend frames. Whoever
+// holds one reads it where nothing guards against memory that is gone.
+func (q *Queue) mayLend() bool {
+	if q.lends == lendSealed && !q.mem.sealed() {
+		q.log.Warn("vhost: frames are copied, since the guest could take its memory away while they are in use: share it sealed, "+
+			"as memory-backend-memfd does, or trust the guest with dequeue-zero-copy=2", "queue", q.index)
+		return false
+	}
+	return q.lends != lendNone
+}
+
 // lending is dequeue zero copy on a transmit queue: frames stay in the driver's
 // memory, and their chains are completed when whoever got them has freed them.
 //

@@ -3,6 +3,7 @@ package vhost
 import (
 	"bytes"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -294,4 +295,30 @@ func TestLendingDoesNotAllocate(t *testing.T) {
 	cache.Flush()
 	r.must(r.guest.port.Stop())
 	guestCache.Flush()
+}
+
+// Memory that the guest could take away is lent from only where the guest is
+// trusted.
+func TestUnsealedMemoryIsNotLent(t *testing.T) {
+	for _, tt := range []struct {
+		policy lendPolicy
+		lends  bool
+	}{{lendNone, false}, {lendSealed, false}, {lendAny, true}} {
+		var log safeBuffer
+		b := newTestBackend(t, BackendConfig{Log: slog.New(slog.NewTextHandler(&log, nil))})
+		q := b.TxQueue(0)
+		q.lends = tt.policy
+		g := newRawGuest(t, rawPeer(t, b), bare)
+		g.share()
+		g.start()
+		q.mu.Lock()
+		lends := q.lending != nil
+		q.mu.Unlock()
+		if lends != tt.lends {
+			t.Errorf("policy %d: the queue lends: %v", tt.policy, lends)
+		}
+		if told := strings.Contains(log.String(), "dequeue-zero-copy=2"); told != (tt.policy == lendSealed) {
+			t.Errorf("policy %d: told what to do: %v\n%s", tt.policy, told, log.String())
+		}
+	}
 }

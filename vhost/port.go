@@ -26,12 +26,14 @@ type PortConfig struct {
 	TSO     bool   // offer segmentation, both ways
 	Packed  bool   // offer packed virtqueues beside split ones
 	IOMMU   bool   // offer to work behind the guest's IOMMU
-	// ZeroCopy leaves received frames of lendMin bytes and more in the guest's
-	// memory, until they are freed (dequeue zero copy).
-	ZeroCopy bool
-	MTU      int             // the MTU in bytes that the guest shall use, 68 to 65535; 0: any
-	Mask     virtio.Features // features not to offer
-	Log      *slog.Logger    // nil: silence
+	// ZeroCopy leaves received frames of 256 bytes and more in the guest's memory,
+	// until they are freed (dequeue zero copy): in memory files that are sealed
+	// against shrinking. With TrustGuest in others, too: a guest that shrinks one
+	// ends this process.
+	ZeroCopy, TrustGuest bool
+	MTU                  int             // the MTU in bytes that the guest shall use, 68 to 65535; 0: any
+	Mask                 virtio.Features // features not to offer
+	Log                  *slog.Logger    // nil: silence
 
 	// SocketMode is who may connect to the socket; 0: its user and root only
 	// (0600).
@@ -107,13 +109,24 @@ func NewPort(cfg PortConfig) (port.Port, error) {
 		conf: port.Config{RxQueues: 1, TxQueues: 1},
 	}
 	for i := range b.Pairs() {
-		b.TxQueue(i).lends = cfg.ZeroCopy
+		b.TxQueue(i).lends = cfg.lends()
 		p.rx = append(p.rx, &portRx{dev: b.TxQueue(i), backend: b, id: uint16(cfg.ID)})
 		p.tx = append(p.tx, &portTx{dev: b.RxQueue(i)})
 	}
 	b.run()
 	p.worker.Go(p.watch)
 	return p, nil
+}
+
+func (c *PortConfig) lends() lendPolicy {
+	switch {
+	case !c.ZeroCopy:
+		return lendNone
+	case c.TrustGuest:
+		return lendAny
+	default:
+		return lendSealed
+	}
 }
 
 // portStation is the MAC address of the port of that name: the letters of vhost

@@ -19,7 +19,8 @@ import (
 //	packed=             0: do without packed virtqueues, 1
 //	mrg_rxbuf=          0: do without mergeable receive buffers, 1
 //	event_idx=          0: do without notification by index, 1
-//	dequeue-zero-copy=  1: leave frames in the guest's memory until they are freed, 0
+//	dequeue-zero-copy=  1: leave frames in the guest's memory until they are freed, where
+//	                    it is sealed; 2: trust the guest not to take it away; 0
 //	iommu-support=      1: offer to work behind the guest's IOMMU, 0
 //	mtu=                the MTU in bytes that the guest shall use; without it any
 //	socket-mode=        who may connect to the socket, 0600
@@ -43,7 +44,8 @@ func ParsePortDevargs(name string, args map[string]string) (PortConfig, error) {
 	cfg.Queues = number("queues", 1, 1, maxPairs)
 	cfg.Client = number("client", 0, 0, 1) == 1
 	cfg.TSO = number("tso", 0, 0, 1) == 1
-	cfg.ZeroCopy = number("dequeue-zero-copy", 0, 0, 1) == 1
+	zeroCopy := number("dequeue-zero-copy", 0, 0, 2)
+	cfg.ZeroCopy, cfg.TrustGuest = zeroCopy > 0, zeroCopy > 1
 	cfg.Packed = number("packed", 1, 0, 1) == 1
 	cfg.IOMMU = number("iommu-support", 0, 0, 1) == 1
 	if number("mrg_rxbuf", 1, 0, 1) == 0 {

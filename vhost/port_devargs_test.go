@@ -19,10 +19,11 @@ func TestParsePortDevargs(t *testing.T) {
 	}{
 		{args: map[string]string{"iface": "/s"}, want: PortConfig{Name: "net_vhost0", Path: "/s", Queues: 1, Packed: true}},
 		{
-			args: map[string]string{"iface": "/s", "queues": "4", "client": "1", "tso": "1", "packed": "0", "mrg_rxbuf": "0", "event_idx": "0", "mtu": "9000", "dequeue-zero-copy": "1", "iommu-support": "1", "socket-mode": "0660", "x": "y"},
-			want: PortConfig{Name: "net_vhost0", Path: "/s", Queues: 4, Client: true, TSO: true, ZeroCopy: true, IOMMU: true, MTU: 9000, SocketMode: 0o660, Mask: virtio.NetMrgRxbuf | virtio.EventIdx},
+			args: map[string]string{"iface": "/s", "queues": "4", "client": "1", "tso": "1", "packed": "0", "mrg_rxbuf": "0", "event_idx": "0", "mtu": "9000", "dequeue-zero-copy": "2", "iommu-support": "1", "socket-mode": "0660", "x": "y"},
+			want: PortConfig{Name: "net_vhost0", Path: "/s", Queues: 4, Client: true, TSO: true, ZeroCopy: true, TrustGuest: true, IOMMU: true, MTU: 9000, SocketMode: 0o660, Mask: virtio.NetMrgRxbuf | virtio.EventIdx},
 			left: map[string]string{"x": "y"},
 		},
+		{args: map[string]string{"iface": "/s", "dequeue-zero-copy": "1"}, want: PortConfig{Name: "net_vhost0", Path: "/s", Queues: 1, Packed: true, ZeroCopy: true}},
 		{args: map[string]string{}, err: "iface="},
 		{args: map[string]string{"iface": "/s", "queues": "129"}, err: "queues=129"},
 		{args: map[string]string{"iface": "/s", "tso": "yes"}, err: "tso=yes"},

@@ -55,7 +55,7 @@ type Queue struct {
 	features   virtio.Features // negotiated
 	mergeable  bool            // so are mergeable receive buffers
 	requests   bool            // headers may ask for something
-	lends      bool            // frames that the driver sends may stay in its memory
+	lends      lendPolicy      // whether frames that the driver sends stay in its memory
 	lending    *lending        // nil: none does
 	draining   bool            // a ring that stops waits for lent frames
 	stats      QueueStats
@@ -94,7 +94,7 @@ func (q *Queue) start(r ring.Device, mem *guestMemory, features virtio.Features)
 	}
 	q.headerSize = virtio.HeaderSize(features)
 	q.mergeable = features.Has(virtio.NetMrgRxbuf)
-	if q.lends {
+	if q.mayLend() {
 		q.lending = newLending(r.Size())
 	}
 	q.requests = features&(virtio.NetCSUM|virtio.NetHostTSO4|virtio.NetHostTSO6) != 0

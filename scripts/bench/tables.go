@@ -34,7 +34,7 @@ var tables = []table{
 		contestant{name: "DPDK", host: dpdk, guest: dpdk}, contestant{name: "vionet", host: vionet, guest: dpdk}, hostCells()},
 	{"zerocopy", "Dequeue zero copy, on vionet's vhost",
 		contestant{name: "off", host: vionet, guest: dpdk},
-		contestant{name: "on", host: end{vionet: true, devargs: ",dequeue-zero-copy=1"}, guest: dpdk}, zeroCopyCells},
+		contestant{name: "on", host: end{vionet: true, devargs: ",dequeue-zero-copy=2"}, guest: dpdk}, zeroCopyCells},
 	{"mergeable", "Mergeable receive buffers, on vionet's vhost",
 		contestant{name: "off", host: vionet, guest: dpdk, mergeable: new(false)},
 		contestant{name: "on", host: vionet, guest: dpdk, mergeable: new(true)}, mergeableCells},
