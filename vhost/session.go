@@ -220,7 +220,8 @@ func (s *session) reset() {
 		r := &s.rings[i]
 		s.stopRing(r)
 		r.queue.setCall(nil)
-		*r = backendRing{queue: r.queue, lenders: r.lenders}
+		r.call.Store(nil)
+		r.ringSetup = ringSetup{}
 	}
 	s.features, s.settled, s.refused, s.status = 0, false, false, 0
 	s.setIOMMU(false)

@@ -13,17 +13,22 @@ import (
 // backendRing is what the front end has said about one virtqueue.
 type backendRing struct {
 	queue   *Queue
+	call    atomic.Pointer[eventfd] // the queue's; nil: none
+	lenders []*mbuf.Lender          // of frames that were in use when it stopped
+	ringSetup
+}
+
+// ringSetup is what a reset forgets.
+type ringSetup struct {
 	size    uint32
 	base    uint32
 	addr    vringAddr
 	placed  bool        // addr is known
 	areas   [3]ringArea // descriptors, the driver's and the device's; as it was started
 	kick    *kickWatch
-	call    atomic.Pointer[eventfd] // the queue's; nil: none
-	started bool                    // there was a SET_VRING_KICK since the last GET_VRING_BASE
+	started bool // there was a SET_VRING_KICK since the last GET_VRING_BASE
 	enabled bool
-	device  ring.Device    // while the queue works on it
-	lenders []*mbuf.Lender // of frames that were in use when it stopped
+	device  ring.Device // while the queue works on it
 }
 
 // ring gives the ring of an index that the front end sent.
