@@ -89,10 +89,10 @@ func TestMemoryShortened(t *testing.T) {
 		{"loopback between rings", 0, bounce},
 	} {
 		for _, kind := range []virtio.Features{0, virtio.RingPacked} {
+			if tt.size == rawUsed && kind != 0 {
+				continue // a packed ring has no used ring
+			}
 			t.Run(fmt.Sprintf("%s, %v", tt.name, kind), func(t *testing.T) {
-				if tt.size == rawUsed && kind != 0 {
-					t.Skip("a packed ring has no used ring")
-				}
 				var log safeBuffer
 				b := newTestBackend(t, BackendConfig{Packed: true, Log: slog.New(slog.NewTextHandler(&log, nil))})
 				g := newRawGuest(t, rawPeer(t, b), bare|kind)
