@@ -244,13 +244,13 @@ func (p *loopPair) pass(f *takenFrame) bool {
 	p.scratch = append(p.scratch[:0], make([]byte, f.size)...)
 	gather(p.scratch, p.tx.data(f))
 	completeChecksum(p.scratch, in.CSumStart, in.CSumOffset)
-	delivered := p.deliver(nil, append(p.rx.src[:0], p.scratch), f.size)
+	delivered := p.deliver(nil, [][]byte{p.scratch}, f.size)
 	p.rx.copyNow() // the scratch memory is the next frame's too
 	return delivered
 }
 
 func (p *loopPair) deliver(h *virtio.NetHeader, data [][]byte, size int) bool {
-	delivered := p.rx.deliver(h, data, size)
+	delivered := p.rx.deliver(h, data[0], data[1:], size)
 	if delivered {
 		p.starved = time.Time{}
 	}

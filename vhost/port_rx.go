@@ -96,7 +96,7 @@ func (q *portRx) Burst(bufs []*mbuf.Buf) (n int) {
 // frames it is done with, and how many packets came of them with how many bytes.
 func (q *portRx) receive(bufs []*mbuf.Buf, frames []takenFrame) (done, n, size int) {
 	q.putBack()
-	q.dev.copies = q.dev.copies[:0]
+	q.dev.jobs = q.dev.jobs[:0]
 	q.spare = q.fresh[:q.cache.Get(q.fresh[:len(frames)])]
 	for done < len(frames) && q.addPacket(&frames[done]) {
 		done++
@@ -106,9 +106,10 @@ func (q *portRx) receive(bufs []*mbuf.Buf, frames []takenFrame) (done, n, size i
 	q.made = q.made[:0]
 	q.putBack()
 	plain := !q.dev.requests && q.offloads&port.RxVLANStrip == 0 // nothing to look at
+	id := q.id
 	for i, b := range packets {
-		b.Port = q.id
-		if !(plain && b.PacketLen() >= portOverhead) && !q.accept(b, frames[i].header) {
+		b.Port = id
+		if !(plain && frames[i].size >= portOverhead) && !q.accept(b, frames[i].header) {
 			q.drop(b)
 			continue
 		}
@@ -123,13 +124,26 @@ func (q *portRx) receive(bufs []*mbuf.Buf, frames []takenFrame) (done, n, size i
 // buffers are short. Until the burst is complete its packets are no caller's: see
 // putBack.
 func (q *portRx) addPacket(f *takenFrame) bool {
-	b := q.lend(f)
-	if b == nil {
-		if len(q.spare) == 0 || !q.copyFrame(q.spare[0], f) {
-			return false
+	d := q.dev
+	if d.lending != nil {
+		if b := q.lend(f); b != nil {
+			q.made = append(q.made, b)
+			return true
 		}
-		b, q.spare = q.spare[0], q.spare[1:]
-		q.dev.noteCopied(f)
+	}
+	if len(q.spare) == 0 {
+		return false
+	}
+	b := q.spare[0]
+	if f.last-f.first == 1 && f.size <= q.room {
+		j := d.newJob()
+		j.dst, j.src, j.header = b.Renew(f.size), d.src[f.first], false
+	} else if !q.copyFrame(b, f) {
+		return false
+	}
+	q.spare = q.spare[1:]
+	if d.lending != nil {
+		d.lending.note(f.head, false)
 	}
 	q.made = append(q.made, b)
 	return true
@@ -145,7 +159,7 @@ func (q *portRx) putBack() {
 
 // lend makes a packet of f without copying it; nil when it has to be copied.
 func (q *portRx) lend(f *takenFrame) *mbuf.Buf {
-	if q.dev.lending == nil || q.offloads&port.RxVLANStrip != 0 { // that writes
+	if q.offloads&port.RxVLANStrip != 0 { // that writes
 		return nil
 	}
 	return q.dev.lend(f)
@@ -154,24 +168,21 @@ func (q *portRx) lend(f *takenFrame) *mbuf.Buf {
 // copyFrame has a frame copied, with the burst, into b and as many buffers more
 // as it takes. It is false when they are short.
 func (q *portRx) copyFrame(b *mbuf.Buf, f *takenFrame) bool {
-	src := q.dev.data(f)
-	if f.size <= q.room {
-		q.dev.note(b.Renew(f.size), src)
-		return true
-	}
 	more := q.more[:(f.size-1)/q.room]
 	if got := q.cache.Get(more); got < len(more) {
 		q.cache.Put(more[:got])
 		return false
 	}
-	b.Renew(q.room)
-	rest, last := f.size, b
+	rest := f.size
+	b.Renew(min(rest, q.room))
+	last := b
 	for _, seg := range more {
 		rest -= q.room
 		seg.Renew(min(rest, q.room))
 		b.Link(last, seg)
 		last = seg
 	}
+	src := q.dev.data(f)
 	for seg := b; seg != nil; seg = seg.Next() {
 		src = q.dev.note(seg.Bytes(), src)
 	}

@@ -19,6 +19,7 @@ type portTx struct {
 	offloads port.TxOffloads
 	tag      [vlanTagLen]byte // scratch of the packet being sent
 	header   virtio.NetHeader // the same
+	more     [][]byte         // the same: its pieces but the first
 	gso      offload.Segmenter
 
 	packets, bytes, errors atomic.Uint64
@@ -85,20 +86,22 @@ func (q *portTx) Burst(bufs []*mbuf.Buf) int {
 // buffers.
 func (q *portTx) send(b *mbuf.Buf, h *virtio.NetHeader) bool {
 	d, size, data := q.dev, b.PacketLen(), b.Bytes()
-	d.src = d.src[:0]
+	if b.Next() == nil && b.Flags&mbuf.TxVLAN == 0 {
+		return d.deliver(h, data, nil, size)
+	}
+	q.more = q.more[:0]
 	tagged := b.Flags&mbuf.TxVLAN != 0
 	if tagged {
 		binary.BigEndian.PutUint16(q.tag[:], etherTypeVLAN)
 		binary.BigEndian.PutUint16(q.tag[2:], b.VLAN)
-		d.src = append(d.src, data[:etherAddrsLen], q.tag[:])
-		data = data[etherAddrsLen:]
+		q.more = append(q.more, q.tag[:], data[etherAddrsLen:])
+		data = data[:etherAddrsLen]
 		size += vlanTagLen
 	}
-	d.src = append(d.src, data)
 	for seg := b.Next(); seg != nil; seg = seg.Next() {
-		d.src = append(d.src, seg.Bytes())
+		q.more = append(q.more, seg.Bytes())
 	}
-	sent := d.deliver(h, d.src, size)
+	sent := d.deliver(h, data, q.more, size)
 	if tagged {
 		d.copyNow() // the next packet's tag takes the place of this one's
 	}

@@ -67,17 +67,16 @@ type Queue struct {
 	writes []dirtyRange // of this burst, in device addresses, while dirty is not nil
 
 	// Scratch of one burst.
-	chains  [maxPieces]ring.Chain
-	pieces  [maxPieces]ring.Piece
-	done    []ring.Completion
-	frames  [queueBurst]takenFrame // of a transmit queue
-	stock   stock                  // of a receive queue
-	headers []headerJob
-	copies  []copyJob
-	src     [][]byte
-	parts   [][]byte                   // of one piece that lies in several places
-	split   [][]byte                   // a frame whose header is copied like data,
-	header  [virtio.NetHeaderSize]byte // and that header
+	chains [maxPieces]ring.Chain
+	pieces [maxPieces]ring.Piece
+	done   []ring.Completion
+	frames [queueBurst]takenFrame // of a transmit queue
+	stock  stock                  // of a receive queue
+	jobs   []job
+	src    [][]byte
+	parts  [][]byte                   // of one piece that lies in several places
+	split  [][]byte                   // a frame whose header is copied like data,
+	header [virtio.NetHeaderSize]byte // and that header
 }
 
 func newQueue(index int, log *slog.Logger) *Queue {

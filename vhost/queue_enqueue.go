@@ -2,6 +2,7 @@ package vhost
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"vionet/ring"
 	"vionet/virtio"
@@ -18,26 +19,52 @@ type stock struct {
 // left is the number of chains that are not used up.
 func (s *stock) left() int { return s.taken - s.used }
 
-// copyJob is bytes that are to be copied at the end of a burst. Nothing is
-// written to the driver's memory before: each write may have to wait for a cache
+// job is bytes that are to be written to the driver's memory at the end of a
+// burst. Nothing is written there before: each write may have to wait for a cache
 // line from the driver's processor, and whatever this processor writes after it
 // waits, too.
-type copyJob struct{ dst, src []byte }
-
-// headerJob is a header that is to be written at the end of a burst.
-type headerJob struct {
-	dst  []byte
-	low  uint64 // the first 8 bytes
-	high uint32 // the others
+type job struct {
+	dst, src []byte
+	header   bool   // dst begins with a header, of which
+	low      uint64 // these are the first 8 bytes,
+	high     uint32 // and these the others
 }
 
-func (j *headerJob) write() {
-	binary.LittleEndian.PutUint64(j.dst, j.low)
-	if len(j.dst) >= virtio.NetHeaderSize {
-		binary.LittleEndian.PutUint32(j.dst[8:], j.high)
-	} else {
-		binary.LittleEndian.PutUint16(j.dst[8:], uint16(j.high))
+// do writes, behind a header of that size where there is one.
+func (j *job) do(headerSize int) {
+	dst := j.dst
+	if j.header {
+		binary.LittleEndian.PutUint64(dst, j.low)
+		if headerSize >= virtio.NetHeaderSize {
+			binary.LittleEndian.PutUint32(dst[8:], j.high)
+		} else {
+			binary.LittleEndian.PutUint16(dst[8:], uint16(j.high))
+		}
+		dst = dst[headerSize:]
 	}
+	copy(dst, j.src)
+}
+
+// setHeader says what the header asks for, nil for nothing, and in how many
+// buffers the frame is.
+func (j *job) setHeader(h *virtio.NetHeader, buffers int) {
+	j.low, j.high = 0, uint32(buffers)<<16
+	if h != nil {
+		b := encodeHeader(h, buffers)
+		j.low, j.high = binary.LittleEndian.Uint64(b[:]), binary.LittleEndian.Uint32(b[8:])
+	}
+}
+
+// newJob gives the next job of the burst, to be filled in where it stays: it is
+// too large for registers, and on the way over the stack it would wait for all
+// writes before it.
+func (q *Queue) newJob() *job {
+	n := len(q.jobs)
+	if n == cap(q.jobs) {
+		q.jobs = slices.Grow(q.jobs, queueBurst)
+	}
+	q.jobs = q.jobs[:n+1]
+	return &q.jobs[n]
 }
 
 // Enqueue copies frames to the driver, over a receive queue, and returns how
@@ -52,8 +79,7 @@ func (q *Queue) Enqueue(frames []Frame) int {
 	n := 0
 	for n < len(frames) {
 		f := &frames[n]
-		q.src = append(q.src[:0], f.Data)
-		if !q.deliver(&f.Header, q.src, len(f.Data)) {
+		if !q.deliver(&f.Header, f.Data, nil, len(f.Data)) {
 			break
 		}
 		n++
@@ -64,7 +90,7 @@ func (q *Queue) Enqueue(frames []Frame) int {
 
 // beginDelivery begins a burst of about n frames to the driver.
 func (q *Queue) beginDelivery(n int) {
-	q.headers, q.copies, q.done, q.writes = q.headers[:0], q.copies[:0], q.done[:0], q.writes[:0]
+	q.jobs, q.done, q.writes = q.jobs[:0], q.done[:0], q.writes[:0]
 	q.stock = stock{want: min(n, queueBurst)}
 }
 
@@ -76,31 +102,54 @@ func (q *Queue) endDelivery() {
 	q.flush()
 }
 
-// copyNow does the copies that deliver has left for later, and then notes them
-// where a guest is about to move.
+// copyNow does the jobs that were left for later, and then notes them where a
+// guest is about to move.
 func (q *Queue) copyNow() {
-	for i := range q.headers {
-		q.headers[i].write()
+	for i := range q.jobs {
+		q.jobs[i].do(q.headerSize)
 	}
-	for i := range q.copies {
-		copy(q.copies[i].dst, q.copies[i].src)
-	}
-	q.headers, q.copies = q.headers[:0], q.copies[:0]
+	q.jobs = q.jobs[:0]
 	if q.dirty != nil {
 		q.markWritten()
 	}
 }
 
-// deliver writes one frame of size bytes, which are in src, to the driver; a nil
-// header asks for nothing. This one function serves drivers with mergeable
+// deliver writes one frame of size bytes, which are data and more, to the driver;
+// a nil header asks for nothing. This one function serves drivers with mergeable
 // receive buffers, whose frames may lie in several, and drivers without. The
-// data is copied with that of the whole burst: what src refers to stays as it is
-// until copyNow or endDelivery; the list itself is used up. It is false, with
-// nothing written, when the driver has too few buffers. A frame that fits in no
-// number of them is dropped.
-func (q *Queue) deliver(h *virtio.NetHeader, src [][]byte, size int) bool {
+// data is copied with that of the whole burst, and stays as it is until copyNow or
+// endDelivery. It is false, with nothing written, when the driver has too few
+// buffers. A frame that fits in no number of them is dropped.
+func (q *Queue) deliver(h *virtio.NetHeader, data []byte, more [][]byte, size int) bool {
+	s := &q.stock
+	if s.left() == 0 && !q.restock() {
+		return false
+	}
+	if len(data) == size {
+		// The usual case: one buffer of one piece has room for all of it.
+		c, p, need := q.chains[s.used], &q.pieces[s.pieces], q.headerSize+size
+		dst, ok := q.region.slice(p.Addr, uint32(need))
+		if ok && c.Pieces == 1 && p.Write && int(p.Len) >= need && q.dirty == nil {
+			s.used++
+			s.pieces++
+			j := q.newJob()
+			j.dst, j.src, j.header = dst, data, true
+			j.setHeader(h, 1)
+			q.done = append(q.done, ring.Completion{Head: c.Head, Len: uint32(need)})
+			q.count(size)
+			return true
+		}
+	}
+	return q.spread(h, data, more, size)
+}
+
+// spread is deliver for a frame, in any number of pieces, that may take any
+// number of buffers, which consist of any number of pieces.
+func (q *Queue) spread(h *virtio.NetHeader, data []byte, more [][]byte, size int) bool {
 	before := q.progress()
-	var header []byte
+	src := append(append(q.src[:0], data), more...)
+	q.src = src
+	placed := false // the header has a place
 	for rest := q.headerSize + size; rest > 0; {
 		if n := len(q.done) - before.buffers; n > 0 && (!q.mergeable || n == q.ring.Size()) {
 			q.undo(before)
@@ -116,12 +165,17 @@ func (q *Queue) deliver(h *virtio.NetHeader, src [][]byte, size int) bool {
 		for _, p := range pieces {
 			want := min(int(p.Len), rest)
 			rest -= want
-			if dst, ok := q.slice(p.Addr, uint32(want)); ok && p.Write {
-				header, src = q.place(header, dst, src)
-			} else if header, src, ok = q.placeApart(header, p, want, src); !ok {
+			if !q.find(p, want) {
 				q.stock.used-- // this chain goes back, too
 				q.undo(before)
 				return false
+			}
+			for _, dst := range q.parts {
+				if !placed {
+					src, placed = q.placeHeader(dst, src), true
+				} else {
+					src = q.note(dst, src)
+				}
 			}
 			if q.dirty != nil {
 				q.writes = append(q.writes, dirtyRange{p.Addr, want})
@@ -129,19 +183,22 @@ func (q *Queue) deliver(h *virtio.NetHeader, src [][]byte, size int) bool {
 		}
 		q.done = append(q.done, ring.Completion{Head: head, Len: uint32(start - rest)})
 	}
-	q.writeHeader(header, h, len(q.done)-before.buffers)
+	q.writeHeader(&q.jobs[before.jobs], h, len(q.done)-before.buffers)
 	q.count(size)
 	return true
 }
 
-// place notes that dst, the driver's memory, is to be filled from the front of
-// src, behind the header if that has no place yet. It gives the header's place
-// and what is left of src.
-func (q *Queue) place(header, dst []byte, src [][]byte) ([]byte, [][]byte) {
-	if header == nil {
-		header, dst, src = q.placeHeader(dst, src)
+// find puts the places of the first n bytes of a piece into q.parts. It is false
+// when it breaks a rule, and when they are not known yet.
+func (q *Queue) find(p ring.Piece, n int) bool {
+	if !p.Write {
+		return q.ring.Fail("descriptor flags", "a buffer to read in a receive queue", 0)
 	}
-	return header, q.note(dst, src)
+	if dst, ok := q.slice(p.Addr, uint32(n)); ok {
+		q.parts = append(q.parts[:0], dst)
+		return true
+	}
+	return q.reach(p, uint32(n))
 }
 
 // note has dst filled from the front of src when the burst's bytes are copied,
@@ -150,11 +207,8 @@ func (q *Queue) note(dst []byte, src [][]byte) [][]byte {
 	for len(dst) > 0 {
 		from := src[0]
 		n := min(len(dst), len(from))
-		// A job is written where it stays: it is too large for registers, and
-		// on the way over the stack it would wait for all writes before it.
-		q.copies = append(q.copies, copyJob{})
-		job := &q.copies[len(q.copies)-1]
-		job.dst, job.src = dst[:n], from[:n]
+		j := q.newJob()
+		j.dst, j.src, j.header = dst[:n], from[:n], false
 		dst = dst[n:]
 		if n == len(from) {
 			src = src[1:]
@@ -165,47 +219,31 @@ func (q *Queue) note(dst []byte, src [][]byte) [][]byte {
 	return src
 }
 
-// placeApart is place for the first n bytes of a piece that slice knows no place
-// for, or that must not be written. It is false when that breaks a rule, and when
-// the place is not known yet.
-func (q *Queue) placeApart(header []byte, p ring.Piece, n int, src [][]byte) ([]byte, [][]byte, bool) {
-	if !p.Write {
-		return nil, nil, q.ring.Fail("descriptor flags", "a buffer to read in a receive queue", 0)
+// placeHeader notes that the frame's header, and behind it data from the front of
+// src, is to be written to dst, and gives what is left of src. In the rare case
+// that the header is too long for dst, it is copied like data from a place of its
+// own.
+func (q *Queue) placeHeader(dst []byte, src [][]byte) [][]byte {
+	if len(dst) < q.headerSize {
+		q.split = append(append(q.split[:0], q.header[:q.headerSize]), src...)
+		return q.note(dst, q.split)
 	}
-	if !q.reach(p, uint32(n)) {
-		return nil, nil, false
-	}
-	for _, dst := range q.parts {
-		header, src = q.place(header, dst, src)
-	}
-	return header, src, true
+	j := q.newJob()
+	n := min(len(dst)-q.headerSize, len(src[0]))
+	j.dst, j.src, j.header = dst[:q.headerSize+n], src[0][:n], true
+	src[0] = src[0][n:]
+	return q.note(dst[q.headerSize+n:], src)
 }
 
-// placeHeader says where the header is to be written: at the start of dst. In
-// the rare case that it is too long for that, it is copied like data from a
-// place of its own. It gives what is left of dst, and what is to be copied.
-func (q *Queue) placeHeader(dst []byte, src [][]byte) (header, restOfDst []byte, all [][]byte) {
-	if len(dst) >= q.headerSize {
-		return dst[:q.headerSize], dst[q.headerSize:], src
-	}
-	q.split = append(append(q.split[:0], q.header[:q.headerSize]), src...)
-	return q.header[:q.headerSize], dst, q.split
-}
-
-// writeHeader notes a frame's header when the number of its buffers is known.
-func (q *Queue) writeHeader(dst []byte, h *virtio.NetHeader, buffers int) {
-	if &dst[0] == &q.header[0] {
-		q.header = encodeHeader(h, buffers)
-		q.copyNow() // the next frame's header may take its place
+// writeHeader fills in a frame's header when the number of its buffers is known;
+// j is the frame's first job.
+func (q *Queue) writeHeader(j *job, h *virtio.NetHeader, buffers int) {
+	if j.header {
+		j.setHeader(h, buffers)
 		return
 	}
-	q.headers = append(q.headers, headerJob{})
-	j := &q.headers[len(q.headers)-1]
-	j.dst, j.high = dst, uint32(buffers)<<16
-	if h != nil {
-		b := encodeHeader(h, buffers)
-		j.low, j.high = binary.LittleEndian.Uint64(b[:]), binary.LittleEndian.Uint32(b[8:])
-	}
+	q.header = encodeHeader(h, buffers)
+	q.copyNow() // the next frame's header may take its place
 }
 
 // encodeHeader is the header of a frame in so many buffers; nil asks for nothing.
@@ -248,16 +286,15 @@ func (q *Queue) restock() bool {
 }
 
 // progress is how far a burst to the driver is.
-type progress struct{ headers, copies, buffers, writes int }
+type progress struct{ jobs, buffers, writes int }
 
 func (q *Queue) progress() progress {
-	return progress{len(q.headers), len(q.copies), len(q.done), len(q.writes)}
+	return progress{len(q.jobs), len(q.done), len(q.writes)}
 }
 
 // undo puts back the chains that were filled since, and those behind them.
 func (q *Queue) undo(to progress) {
 	q.ring.Return(len(q.done) - to.buffers + q.stock.left())
 	q.stock = stock{want: queueBurst}
-	q.headers, q.copies = q.headers[:to.headers], q.copies[:to.copies]
-	q.done, q.writes = q.done[:to.buffers], q.writes[:to.writes]
+	q.jobs, q.done, q.writes = q.jobs[:to.jobs], q.done[:to.buffers], q.writes[:to.writes]
 }
