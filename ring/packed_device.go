@@ -200,27 +200,62 @@ func (d *PackedDevice) word(at place) uint32 {
 
 // Take takes chains; see Device.
 func (d *PackedDevice) Take(chains []Chain, pieces []Piece) int {
-	used := 0
-	for i := range chains {
-		word := d.word(d.next)
-		id, flags := uint16(word), uint16(word>>16)
-		if d.err != nil || !d.next.available(flags) {
-			return i
+	n := d.takePlain(chains, pieces)
+	for used := n; n < len(chains); {
+		if d.err != nil || !d.next.available(uint16(d.word(d.next)>>16)) {
+			return n
 		}
-		n, slots := 1, 1
-		if flags&(DescNext|DescIndirect) == 0 && used < len(pieces) && d.taken < d.size {
-			e := &d.areas.desc[d.next.offset]
-			pieces[used] = Piece{Addr: e.Addr, Len: e.Len, Write: flags&DescWrite != 0}
-		} else if id, n, slots = d.walkChain(pieces[used:]); n == 0 {
-			return d.tooLong(i, pieces)
+		id, count, slots := d.walkChain(pieces[used:])
+		if count == 0 {
+			return d.tooLong(n, pieces)
 		}
 		if !d.own(id, slots) {
-			return i
+			return n
 		}
-		chains[i] = Chain{Head: id, Pieces: uint16(n)}
-		used += n
+		chains[n] = Chain{Head: id, Pieces: uint16(count)}
+		n, used = n+1, used+count
+		more := d.takePlain(chains[n:], pieces[used:])
+		n, used = n+more, used+more
 	}
-	return len(chains)
+	return n
+}
+
+// takePlain takes chains of one descriptor, and ends before anything else.
+func (d *PackedDevice) takePlain(chains []Chain, pieces []Piece) (n int) {
+	if d.err != nil {
+		return 0
+	}
+	most := min(len(chains), len(pieces), d.size-d.taken)
+	chains, pieces = chains[:most], pieces[:most]
+	desc, length, order := d.areas.desc, d.length, d.order
+	at, takes := d.next, d.takes
+	plain := packedUsed // the flags of a plain descriptor that is available
+	if at.wrap {
+		plain = packedAvail
+	}
+	for n < len(chains) {
+		e := &desc[at.offset]
+		word := atomic.LoadUint32(&e.Word)
+		id, flags := uint16(word), uint16(word>>16)
+		if flags&(packedAvail|packedUsed|DescNext|DescIndirect) != plain || int(id) >= len(length) || length[id] != 0 {
+			break
+		}
+		pieces[n] = Piece{Addr: e.Addr, Len: e.Len, Write: flags&DescWrite != 0}
+		chains[n] = Chain{Head: id, Pieces: 1}
+		n++
+		length[id] = 1
+		order[takes] = id
+		if takes++; takes == len(order) {
+			takes = 0
+		}
+		if at.offset++; at.offset == len(desc) {
+			at = place{wrap: !at.wrap}
+			plain ^= packedAvail | packedUsed
+		}
+	}
+	d.next, d.takes = at, takes
+	d.taken += n
+	return n
 }
 
 // walkChain copies the next chain, whose first descriptor is available, into
@@ -323,21 +358,36 @@ func (d *PackedDevice) Return(n int) {
 
 // Complete gives chains back; see Device.
 func (d *PackedDevice) Complete(done []Completion) {
+	at, length, freed := d.done, d.length, 0
+	old := len(d.burst)
+	d.burst = d.burst[:old+len(done)]
+	burst := d.burst[old:]
+	flags := at.usedFlags()
 	for i := range done {
-		id, written := done[i].Head, done[i].Len
-		flags := uint16(0)
-		if d.done.wrap {
-			flags = packedAvail | packedUsed
+		id := done[i].Head
+		u := &burst[i]
+		u.Offset, u.ID, u.Flags, u.Len = uint16(at.offset), id, flags, done[i].Len
+		if u.Len > 0 {
+			u.Flags |= DescWrite // the length counts
 		}
-		if written > 0 {
-			flags |= DescWrite // the length counts
+		slots := int(length[id])
+		length[id] = 0
+		freed += slots
+		if at.offset += slots; at.offset >= d.size {
+			at = place{offset: at.offset - d.size, wrap: !at.wrap}
+			flags = at.usedFlags()
 		}
-		d.burst = append(d.burst, PackedUsed{Offset: uint16(d.done.offset), ID: id, Flags: flags, Len: written})
-		slots := int(d.length[id])
-		d.length[id] = 0
-		d.taken -= slots
-		d.done.move(slots, d.size)
 	}
+	d.done = at
+	d.taken -= freed
+}
+
+// usedFlags are those of a used descriptor there.
+func (p place) usedFlags() uint16 {
+	if p.wrap {
+		return packedAvail | packedUsed
+	}
+	return 0
 }
 
 // Flush shows the driver everything completed; see Device.

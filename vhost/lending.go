@@ -88,6 +88,13 @@ func (q *Queue) lend(f *takenFrame) *mbuf.Buf {
 	return b
 }
 
+// noteCopied notes a frame that was copied, where others are lent.
+func (q *Queue) noteCopied(f *takenFrame) {
+	if q.lending != nil {
+		q.lending.note(f.head, false)
+	}
+}
+
 // release completes frames of which there are packets now, but for those that
 // are lent, and those behind them.
 func (q *Queue) release(frames []takenFrame) {

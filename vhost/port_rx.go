@@ -22,8 +22,7 @@ type portRx struct {
 	offloads port.RxOffloads
 	fresh    []*mbuf.Buf     // scratch: a burst's buffers
 	more     []*mbuf.Buf     // scratch: further buffers of a frame
-	spare    []*mbuf.Buf     // those of fresh that are not filled yet
-	made     []*mbuf.Buf     // scratch: a burst's packets
+	held     []*mbuf.Buf     // those of fresh that are the queue's: packets of a burst, and empty ones
 	stopped  <-chan struct{} // nil: no Wait was asked for
 
 	packets, bytes, errors, noBuf atomic.Uint64
@@ -95,20 +94,27 @@ func (q *portRx) Burst(bufs []*mbuf.Buf) (n int) {
 // receive makes packets of frames, until buffers are short. It returns how many
 // frames it is done with, and how many packets came of them with how many bytes.
 func (q *portRx) receive(bufs []*mbuf.Buf, frames []takenFrame) (done, n, size int) {
+	d := q.dev
 	q.putBack()
-	q.dev.jobs = q.dev.jobs[:0]
-	q.spare = q.fresh[:q.cache.Get(q.fresh[:len(frames)])]
-	for done < len(frames) && q.addPacket(&frames[done]) {
+	q.held = q.fresh[:q.cache.Get(q.fresh[:len(frames)])]
+	d.places = d.places[:0]
+	for done < len(q.held) {
+		f := &frames[done]
+		if f.last-f.first == 1 && f.size <= q.room && d.lending == nil {
+			j := d.newJob(q.held[done].Renew(f.size)) // the usual case
+			j.src, j.header = d.src[f.first], false
+		} else if !q.addPacket(&q.held[done], f) {
+			break
+		}
 		done++
 	}
-	q.dev.copyNow()
-	packets := q.made
-	q.made = q.made[:0]
+	d.copyNow()
+	packets := q.held[:done]
+	q.held = q.held[done:]
 	q.putBack()
-	plain := !q.dev.requests && q.offloads&port.RxVLANStrip == 0 // nothing to look at
-	id := q.id
+	plain := !d.requests && q.offloads&port.RxVLANStrip == 0 // nothing to look at
 	for i, b := range packets {
-		b.Port = id
+		b.Port = q.id
 		if !(plain && frames[i].size >= portOverhead) && !q.accept(b, frames[i].header) {
 			q.drop(b)
 			continue
@@ -120,46 +126,35 @@ func (q *portRx) receive(bufs []*mbuf.Buf, frames []takenFrame) (done, n, size i
 	return done, n, size
 }
 
-// addPacket makes the next packet of the burst of a frame. It is false when
-// buffers are short. Until the burst is complete its packets are no caller's: see
-// putBack.
-func (q *portRx) addPacket(f *takenFrame) bool {
-	d := q.dev
-	if d.lending != nil {
-		if b := q.lend(f); b != nil {
-			q.made = append(q.made, b)
-			return true
-		}
+// addPacket makes a packet of a frame: of b, or in its place when the frame is
+// lent. It is false when buffers are short. Until the burst is complete its
+// packets are no caller's: see putBack.
+func (q *portRx) addPacket(b **mbuf.Buf, f *takenFrame) bool {
+	if lent := q.lend(f); lent != nil {
+		q.more[0] = *b
+		q.cache.Put(q.more[:1])
+		*b = lent
+		return true
 	}
-	if len(q.spare) == 0 {
+	if !q.copyFrame(*b, f) {
 		return false
 	}
-	b := q.spare[0]
-	if f.last-f.first == 1 && f.size <= q.room {
-		j := d.newJob()
-		j.dst, j.src, j.header = b.Renew(f.size), d.src[f.first], false
-	} else if !q.copyFrame(b, f) {
-		return false
-	}
-	q.spare = q.spare[1:]
-	if d.lending != nil {
-		d.lending.note(f.head, false)
-	}
-	q.made = append(q.made, b)
+	q.dev.noteCopied(f)
 	return true
 }
 
 // putBack frees the buffers that no packet was made of, and after a fault in the
 // guest's memory the packets of the burst that it ended.
 func (q *portRx) putBack() {
-	q.cache.Put(q.spare)
-	q.cache.Put(q.made)
-	q.spare, q.made = nil, q.made[:0]
+	if len(q.held) > 0 {
+		q.cache.Put(q.held)
+		q.held = nil
+	}
 }
 
 // lend makes a packet of f without copying it; nil when it has to be copied.
 func (q *portRx) lend(f *takenFrame) *mbuf.Buf {
-	if q.offloads&port.RxVLANStrip != 0 { // that writes
+	if q.dev.lending == nil || q.offloads&port.RxVLANStrip != 0 { // that writes
 		return nil
 	}
 	return q.dev.lend(f)

@@ -72,7 +72,8 @@ type Queue struct {
 	done   []ring.Completion
 	frames [queueBurst]takenFrame // of a transmit queue
 	stock  stock                  // of a receive queue
-	jobs   []job
+	places [][]byte               // to be written to, in the driver's memory or in packets,
+	jobs   []job                  // and what with
 	src    [][]byte
 	parts  [][]byte                   // of one piece that lies in several places
 	split  [][]byte                   // a frame whose header is copied like data,

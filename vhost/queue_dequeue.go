@@ -1,6 +1,7 @@
 package vhost
 
 import (
+	"vionet/mbuf"
 	"vionet/ring"
 	"vionet/virtio"
 )
@@ -67,6 +68,7 @@ func (q *Queue) take(n int) []takenFrame {
 		}
 		pieces = pieces[c.Pieces:]
 	}
+	mbuf.PrefetchRead(q.src)
 	return q.frames[:len(chains)]
 }
 

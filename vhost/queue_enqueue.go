@@ -2,7 +2,8 @@ package vhost
 
 import (
 	"encoding/binary"
-	"slices"
+
+	"vionet/mbuf"
 
 	"vionet/ring"
 	"vionet/virtio"
@@ -19,20 +20,19 @@ type stock struct {
 // left is the number of chains that are not used up.
 func (s *stock) left() int { return s.taken - s.used }
 
-// job is bytes that are to be written to the driver's memory at the end of a
-// burst. Nothing is written there before: each write may have to wait for a cache
-// line from the driver's processor, and whatever this processor writes after it
-// waits, too.
+// job is bytes that are to be written at the end of a burst to a place of their
+// own, see Queue.places. Nothing is written to the driver's memory before: each
+// write may have to wait for a cache line from the driver's processor, and
+// whatever this processor writes after it waits, too.
 type job struct {
-	dst, src []byte
-	header   bool   // dst begins with a header, of which
-	low      uint64 // these are the first 8 bytes,
-	high     uint32 // and these the others
+	src    []byte
+	header bool   // the place begins with a header, of which
+	low    uint64 // these are the first 8 bytes,
+	high   uint32 // and these the others
 }
 
-// do writes, behind a header of that size where there is one.
-func (j *job) do(headerSize int) {
-	dst := j.dst
+// do writes to dst, behind a header of that size where there is one.
+func (j *job) do(dst []byte, headerSize int) {
 	if j.header {
 		binary.LittleEndian.PutUint64(dst, j.low)
 		if headerSize >= virtio.NetHeaderSize {
@@ -50,21 +50,25 @@ func (j *job) do(headerSize int) {
 func (j *job) setHeader(h *virtio.NetHeader, buffers int) {
 	j.low, j.high = 0, uint32(buffers)<<16
 	if h != nil {
-		b := encodeHeader(h, buffers)
-		j.low, j.high = binary.LittleEndian.Uint64(b[:]), binary.LittleEndian.Uint32(b[8:])
+		j.encode(h, buffers)
 	}
 }
 
-// newJob gives the next job of the burst, to be filled in where it stays: it is
-// too large for registers, and on the way over the stack it would wait for all
-// writes before it.
-func (q *Queue) newJob() *job {
-	n := len(q.jobs)
-	if n == cap(q.jobs) {
-		q.jobs = slices.Grow(q.jobs, queueBurst)
+func (j *job) encode(h *virtio.NetHeader, buffers int) {
+	b := encodeHeader(h, buffers)
+	j.low, j.high = binary.LittleEndian.Uint64(b[:]), binary.LittleEndian.Uint32(b[8:])
+}
+
+// newJob gives the job for a place, to be filled in where it stays: it is too
+// large for registers, and on the way over the stack it would wait for all writes
+// before it.
+func (q *Queue) newJob(place []byte) *job {
+	q.places = append(q.places, place)
+	n := len(q.places)
+	if n > len(q.jobs) {
+		q.jobs = append(q.jobs, make([]job, n)...)
 	}
-	q.jobs = q.jobs[:n+1]
-	return &q.jobs[n]
+	return &q.jobs[n-1]
 }
 
 // Enqueue copies frames to the driver, over a receive queue, and returns how
@@ -90,7 +94,7 @@ func (q *Queue) Enqueue(frames []Frame) int {
 
 // beginDelivery begins a burst of about n frames to the driver.
 func (q *Queue) beginDelivery(n int) {
-	q.jobs, q.done, q.writes = q.jobs[:0], q.done[:0], q.writes[:0]
+	q.places, q.done, q.writes = q.places[:0], q.done[:0], q.writes[:0]
 	q.stock = stock{want: min(n, queueBurst)}
 }
 
@@ -105,10 +109,11 @@ func (q *Queue) endDelivery() {
 // copyNow does the jobs that were left for later, and then notes them where a
 // guest is about to move.
 func (q *Queue) copyNow() {
-	for i := range q.jobs {
-		q.jobs[i].do(q.headerSize)
+	mbuf.PrefetchWrite(q.places)
+	for i, dst := range q.places {
+		q.jobs[i].do(dst, q.headerSize)
 	}
-	q.jobs = q.jobs[:0]
+	q.places = q.places[:0]
 	if q.dirty != nil {
 		q.markWritten()
 	}
@@ -132,8 +137,8 @@ func (q *Queue) deliver(h *virtio.NetHeader, data []byte, more [][]byte, size in
 		if ok && c.Pieces == 1 && p.Write && int(p.Len) >= need && q.dirty == nil {
 			s.used++
 			s.pieces++
-			j := q.newJob()
-			j.dst, j.src, j.header = dst, data, true
+			j := q.newJob(dst)
+			j.src, j.header = data, true
 			j.setHeader(h, 1)
 			q.done = append(q.done, ring.Completion{Head: c.Head, Len: uint32(need)})
 			q.count(size)
@@ -207,8 +212,8 @@ func (q *Queue) note(dst []byte, src [][]byte) [][]byte {
 	for len(dst) > 0 {
 		from := src[0]
 		n := min(len(dst), len(from))
-		j := q.newJob()
-		j.dst, j.src, j.header = dst[:n], from[:n], false
+		j := q.newJob(dst[:n])
+		j.src, j.header = from[:n], false
 		dst = dst[n:]
 		if n == len(from) {
 			src = src[1:]
@@ -228,9 +233,9 @@ func (q *Queue) placeHeader(dst []byte, src [][]byte) [][]byte {
 		q.split = append(append(q.split[:0], q.header[:q.headerSize]), src...)
 		return q.note(dst, q.split)
 	}
-	j := q.newJob()
 	n := min(len(dst)-q.headerSize, len(src[0]))
-	j.dst, j.src, j.header = dst[:q.headerSize+n], src[0][:n], true
+	j := q.newJob(dst[:q.headerSize+n])
+	j.src, j.header = src[0][:n], true
 	src[0] = src[0][n:]
 	return q.note(dst[q.headerSize+n:], src)
 }
@@ -289,12 +294,12 @@ func (q *Queue) restock() bool {
 type progress struct{ jobs, buffers, writes int }
 
 func (q *Queue) progress() progress {
-	return progress{len(q.jobs), len(q.done), len(q.writes)}
+	return progress{len(q.places), len(q.done), len(q.writes)}
 }
 
 // undo puts back the chains that were filled since, and those behind them.
 func (q *Queue) undo(to progress) {
 	q.ring.Return(len(q.done) - to.buffers + q.stock.left())
 	q.stock = stock{want: queueBurst}
-	q.jobs, q.done, q.writes = q.jobs[:to.jobs], q.done[:to.buffers], q.writes[:to.writes]
+	q.places, q.done, q.writes = q.places[:to.jobs], q.done[:to.buffers], q.writes[:to.writes]
 }
