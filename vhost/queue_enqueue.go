@@ -104,6 +104,24 @@ func (q *Queue) endDelivery() {
 	q.ring.Complete(q.done)
 	q.ring.Return(q.stock.left())
 	q.flush()
+	q.lookAhead()
+}
+
+// lookAhead asks for the cache lines of the buffers that the next burst will
+// write to, which the driver's processor may still have. The chains stay
+// available.
+func (q *Queue) lookAhead() {
+	chains := q.chains[:q.ring.Take(q.chains[:min(len(q.done), queueBurst)], q.pieces[:])]
+	pieces := q.pieces[:]
+	for _, c := range chains {
+		if place, ok := q.region.slice(pieces[0].Addr, pieces[0].Len); ok {
+			q.places = append(q.places, place)
+		}
+		pieces = pieces[c.Pieces:]
+	}
+	mbuf.PrefetchWrite(q.places)
+	q.places = q.places[:0]
+	q.ring.Return(len(chains))
 }
 
 // copyNow does the jobs that were left for later, and then notes them where a
