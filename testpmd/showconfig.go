@@ -64,6 +64,9 @@ func (c *Console) printForwarding() {
 	if c.retry {
 		fmt.Fprintf(&b, "TX retry num: %d, delay between TX retries: %dus\n", c.retries, c.delay.Microseconds())
 	}
+	if c.txBuffer.Size > 0 {
+		b.WriteString(c.txBufferText())
+	}
 	for k := range n {
 		own := share(links, k, n)
 		fmt.Fprintf(&b, "Logical Core %d (socket 0) forwards packets on %d streams:\n", c.fwdCores[k].ID, len(own))
@@ -94,6 +97,9 @@ func (c *Console) printQueues() {
 	c.printf("  %s packet forwarding%s packets/burst=%d\n", c.mode.Name, c.withRetry(), opts.Burst)
 	if c.mode == engine.TxOnly || c.mode == engine.FlowGen {
 		c.printf("  packet len=%d - nb packet segments=%d\n", sum(opts.TxSegs), len(opts.TxSegs))
+	}
+	if c.mode == engine.FlowGen {
+		c.printf("  nb flows=%d - nb clones=%d\n", cmp.Or(opts.Flows, engine.DefaultFlows), opts.Clones)
 	}
 	c.printf("  nb forwarding cores=%d - nb forwarding ports=%d\n", opts.NbCores, c.nbPorts)
 	rx, tx := opts.RxThresholds, opts.TxThresholds
