@@ -119,6 +119,7 @@ func (d *Device) releaseQueues() {
 	}
 	for _, q := range d.tx {
 		q.release()
+		q.burst = txStopped
 	}
 	d.past = addStats(d.past, d.queueStats())
 	d.rx, d.tx = nil, nil

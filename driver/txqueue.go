@@ -104,6 +104,10 @@ func (q *TxQueue) release() {
 	q.free()
 }
 
+// txStopped is the path of a queue whose port was stopped: the ring is gone. A
+// TxBuffer that is closed too late comes here.
+func txStopped(*TxQueue, []*mbuf.Buf) int { return 0 }
+
 // stats reads the counters; any goroutine may.
 func (q *TxQueue) stats() port.QueueStats {
 	return port.QueueStats{Packets: q.packets.Load(), Bytes: q.bytes.Load(), Errors: q.errors.Load()}

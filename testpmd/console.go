@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"vionet/driver"
 	"vionet/mbuf"
 	"vionet/port"
 	"vionet/testpmd/engine"
@@ -57,9 +58,12 @@ type Console struct {
 	retry   bool
 	retries int
 	delay   time.Duration
-	watch   *engine.Watch
-	tap     *engine.Tap // where packets can be copied from
-	capture *recorder   // nil: none
+	// txBuffer is how packets wait in front of transmit queues; Size 0: they do
+	// not.
+	txBuffer driver.TxBufferConfig
+	watch    *engine.Watch
+	tap      *engine.Tap // where packets can be copied from
+	capture  *recorder   // nil: none
 	// fwdPorts and fwdCores are the ports and cores of forwarding in the
 	// order of use; the first nbPorts and NbCores take part.
 	fwdPorts []int
@@ -67,6 +71,8 @@ type Console struct {
 	fwdCores []Core
 	fwd      *forwarding // nil: stopped
 	faults   chan error  // from forwarding cores that broke down
+	// lastStreams are those of the last start, also when it has come to an end.
+	lastStreams []*engine.Stream
 
 	ended <-chan struct{} // closed when Run is to end; nil: never
 

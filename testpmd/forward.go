@@ -112,6 +112,10 @@ func (c *Console) startForwarding(txFirst int) {
 	for _, l := range links {
 		s := c.newStream(l)
 		f.records.watch(s)
+		if err := c.buffer(s); err != nil {
+			c.errorf("Port %d: %v: see set txbuffer\n", l.txPort, err)
+			return
+		}
 		f.streams = append(f.streams, s)
 		f.active = append(f.active, !c.idle(l))
 	}
@@ -129,7 +133,7 @@ func (c *Console) startForwarding(txFirst int) {
 	for _, id := range f.ports {
 		f.rebase(id, c.ports[id].Stats())
 	}
-	c.fwd = f
+	c.fwd, c.lastStreams = f, f.streams
 }
 
 // newStream prepares the stream of a link.

@@ -19,6 +19,7 @@ func fwdStatsCommands() []*command {
 type portTotals struct {
 	rx, tx, txDropped     uint64 // by all streams
 	badIP, badL4          uint64 // found by the port, counted by mode csum
+	batches, newFlows     uint64 // of mode flowbatch
 	missed, errors, noBuf uint64 // by the port itself
 }
 
@@ -42,6 +43,8 @@ func (f *forwarding) totals(id int, now port.Stats) portTotals {
 			t.rx += s.RxPackets.Load()
 			t.badIP += s.BadIPSum.Load()
 			t.badL4 += s.BadL4Sum.Load()
+			t.batches += s.Batches.Load()
+			t.newFlows += s.NewFlows.Load()
 		}
 		if s.TxPort == id {
 			t.tx += s.TxPackets.Load()
@@ -82,6 +85,9 @@ func (c *Console) printFwdStats() {
 		if f.engine.Checks {
 			fmt.Fprintf(&b, "  Bad-ipcsum: %-14d Bad-l4csum: %-14dBad-outer-l4csum: %-14d\n", t.badIP, t.badL4, 0)
 			fmt.Fprintf(&b, "  Bad-outer-ipcsum: %-14d\n", 0)
+		}
+		if f.engine.Sorts {
+			fmt.Fprintf(&b, "  Batches: %-14d New flows: %-14d\n", t.batches, t.newFlows)
 		}
 		if t.errors+t.noBuf > 0 {
 			fmt.Fprintf(&b, "  RX-error: %d\n  RX-nombufs: %-14d\n", t.errors, t.noBuf)

@@ -13,10 +13,11 @@ type linkJSON struct {
 
 // forwardingJSON is what "show config fwd" shows.
 type forwardingJSON struct {
-	Mode  string     `json:"mode"`
-	Retry *retryJSON `json:"retry"` // null: without
-	Ports int        `json:"nb_ports"`
-	Cores []coreJSON `json:"cores"`
+	Mode     string              `json:"mode"`
+	Retry    *retryJSON          `json:"retry"`     // null: without
+	TxBuffer *txBufferConfigJSON `json:"tx_buffer"` // null: without
+	Ports    int                 `json:"nb_ports"`
+	Cores    []coreJSON          `json:"cores"`
 }
 
 type retryJSON struct {
@@ -39,7 +40,7 @@ func (c *Console) retryJSON() *retryJSON {
 func (c *Console) forwardingJSON() forwardingJSON {
 	links := c.links()
 	n := c.nbWorkers(len(links))
-	v := forwardingJSON{c.mode.Name, c.retryJSON(), c.nbPorts, []coreJSON{}}
+	v := forwardingJSON{c.mode.Name, c.retryJSON(), c.txBufferConfigJSON(), c.nbPorts, []coreJSON{}}
 	for k := range n {
 		core := coreJSON{LCore: c.fwdCores[k].ID}
 		for _, l := range share(links, k, n) {
@@ -159,6 +160,8 @@ type totalsJSON struct {
 	TxPackets uint64 `json:"tx_packets"`
 	TxDropped uint64 `json:"tx_dropped"`
 	TxTotal   uint64 `json:"tx_total"`
+	Batches   uint64 `json:"batches"`
+	NewFlows  uint64 `json:"new_flows"`
 }
 
 // captureJSON is how far a capture is.
@@ -173,6 +176,7 @@ func (t portTotals) json(id *int) totalsJSON {
 		PortID: id, RxPackets: t.rx, RxDropped: t.missed, RxTotal: t.rx + t.missed,
 		BadIPSum: t.badIP, BadL4Sum: t.badL4, RxErrors: t.errors, RxNoBuf: t.noBuf,
 		TxPackets: t.tx, TxDropped: t.txDropped, TxTotal: t.tx + t.txDropped,
+		Batches: t.batches, NewFlows: t.newFlows,
 	}
 }
 
@@ -193,6 +197,7 @@ func (c *Console) fwdStatsJSON(args) any {
 		t := c.fwd.totals(id, c.ports[id].Stats())
 		sum.add(t)
 		sum.badIP, sum.badL4 = sum.badIP+t.badIP, sum.badL4+t.badL4
+		sum.batches, sum.newFlows = sum.batches+t.batches, sum.newFlows+t.newFlows
 		sum.errors, sum.noBuf = sum.errors+t.errors, sum.noBuf+t.noBuf
 		v.Ports = append(v.Ports, t.json(&id))
 	}

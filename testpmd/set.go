@@ -18,8 +18,6 @@ func setCommands() []*command {
 		{section: configSection, pattern: "set flush_rx (on|off)", help: "Choose whether start throws away what was received before.", run: func(c *Console, a args) { c.Options.FlushRx = a.on(2) }},
 		{section: configSection, pattern: "set eth-peer (port_id) (peer_addr)", help: "Set the MAC address that is behind the port.", run: (*Console).setPeer},
 		{section: configSection, pattern: "set stat_qmap (tx|rx) (port_id) (queue_id) (qmapping)", help: "Checked, and without effect: every queue has its own counters.", run: (*Console).setStatQMap},
-		{section: configSection, pattern: "set txbuffer (ident)", help: "Reserved: no port holds packets back before it sends them.", run: (*Console).setTxBuffer},
-		{pattern: "set txbuffer (ident) (ident)", run: (*Console).setTxBuffer},
 	}
 }
 
@@ -102,8 +100,4 @@ func (c *Console) setStatQMap(a args) {
 	if a.num(5) > maxStatsMap {
 		c.errorf("map_value not in required range 0..%d\n", maxStatsMap)
 	}
-}
-
-func (c *Console) setTxBuffer(args) {
-	c.errorf("set txbuffer: reserved - every packet is handed to the device with its burst\n")
 }

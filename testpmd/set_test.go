@@ -216,7 +216,7 @@ func TestRefusals(t *testing.T) {
 		"show port 0 eeprom":               "operation not supported by device",
 		"show port 0 fec_mode":             "Function not implemented",
 		"set port 0 ptype_mask 1":          "Port 0 doesn't support any ptypes.",
-		"set txbuffer 64 on":               "set txbuffer: reserved - every packet is handed to the device with its burst",
+		"set txbuffer 64 on":               "Bad arguments",
 		"set stat_qmap tx 0 9 2":           "Invalid TX queue 9 (must be < nb_txq=1)",
 		"set stat_qmap tx 9 0 2":           "Invalid port 9",
 		"set stat_qmap tx 0 0 16":          "map_value not in required range 0..15",

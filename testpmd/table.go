@@ -45,7 +45,7 @@ var sections = []*section{
 var families = []func() []*command{
 	controlCommands, helpCommands,
 	showPortCommands, xstatsCommands, showConfigCommands, fwdStatsCommands, queueInfoCommands,
-	setCommands, coreCommands, packetCommands, linkCommands, addressCommands, recordCommands, logCommands,
+	setCommands, coreCommands, packetCommands, linkCommands, addressCommands, recordCommands, txBufferCommands, logCommands,
 	csumCommands, tsoCommands, vlanCommands, rssCommands,
 	portCommands, attachCommands, portConfigCommands, thresholdCommands, queueCommands, offloadCommands,
 	featureCommands, dumpCommands, flowCommands, refusedCommands,
@@ -77,6 +77,7 @@ func valueTokens() map[string]token {
 	values := map[string]token{
 		"(port_id)":     {accept: isNumber, kind: portNumber},
 		"(port_id|all)": {words: []string{"all"}, accept: isNumber, kind: portNumber},
+		"(num|off)":     {words: []string{"off"}, accept: isNumber},
 		"(file)":        {accept: anything.accept, kind: fileName},
 		"(vlan_id|all)": {words: []string{"all"}, accept: isNumber},
 		"(mac_address)": {accept: isMAC},

@@ -113,12 +113,13 @@ func (w *worker) emptyQueues() {
 
 // loop is where packets are forwarded.
 func (w *worker) loop() {
-	idle := 0
+	idle, begin := 0, time.Now()
 	for !w.stop.Load() {
 		packets := 0
 		for _, s := range w.streams {
 			packets += w.forward(s)
 		}
+		packets += w.poll(begin)
 		if packets > 0 {
 			idle = 0
 			continue
@@ -128,6 +129,22 @@ func (w *worker) loop() {
 			w.rest()
 		}
 	}
+}
+
+// poll sends what has waited long enough in front of transmit queues, and
+// returns how many packets went. The clock is read once, and only when some wait.
+func (w *worker) poll(begin time.Time) (sent int) {
+	var now time.Duration
+	for _, s := range w.streams {
+		if s.Waiting() == 0 {
+			continue
+		}
+		if now == 0 {
+			now = time.Since(begin)
+		}
+		sent += s.Poll(now)
+	}
+	return sent
 }
 
 // rest gives back what was sent and lets other goroutines run.

@@ -16,10 +16,12 @@ type Engine struct {
 	Generates bool
 	// Checks marks a mode that looks at checksums.
 	Checks bool
+	// Sorts marks a mode that sorts packets into batches.
+	Sorts bool
 }
 
 // All lists the forwarding modes in the order in which help shows them.
-var All = []*Engine{IO, MAC, MACSwap, FlowGen, RxOnly, TxOnly, Csum, ICMPEcho, Noisy, FiveTupleSwap, SharedRxq, RecycleMbufs}
+var All = []*Engine{IO, MAC, MACSwap, FlowGen, RxOnly, TxOnly, Csum, ICMPEcho, Noisy, FiveTupleSwap, SharedRxq, RecycleMbufs, FlowBatch}
 
 // ByName gives the mode of that name, or nil.
 func ByName(name string) *Engine {

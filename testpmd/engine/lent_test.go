@@ -44,7 +44,7 @@ func TestLentPacketsAreNotWrittenTo(t *testing.T) {
 		if e.Generates || e == RxOnly || e == SharedRxq {
 			continue
 		}
-		reads := e == IO || e == Noisy || e == RecycleMbufs
+		reads := e == IO || e == Noisy || e == RecycleMbufs || e == FlowBatch
 		for _, dma := range []bool{false, true} {
 			frame := tcpFrame(t, 200)
 			r := newRig(t, StreamConfig{RxLends: true, TxDMA: dma})

@@ -293,7 +293,7 @@ func TestNames(t *testing.T) {
 			t.Errorf("%s is not found by its names", e.Name)
 		}
 	}
-	want := []string{"io", "mac", "macswap", "flowgen", "rxonly", "txonly", "csum", "icmpecho", "noisy", "5tswap", "shared-rxq", "recycle_mbufs"}
+	want := []string{"io", "mac", "macswap", "flowgen", "rxonly", "txonly", "csum", "icmpecho", "noisy", "5tswap", "shared-rxq", "recycle_mbufs", "flowbatch"}
 	if diff := cmp.Diff(want, names); diff != "" || ByName("") != nil || ByName("shared_rxq") != SharedRxq {
 		t.Errorf("(-want +got)\n%s", diff)
 	}

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"vionet/driver"
 	"vionet/mbuf"
 	"vionet/offload"
 	"vionet/port"
@@ -60,15 +61,27 @@ type Counters struct {
 	// BadIPSum and BadL4Sum are the packets of mode csum that the Rx port
 	// found a wrong checksum in.
 	BadIPSum, BadL4Sum atomic.Uint64
+	// Batches are what mode flowbatch sorted bursts into, and NewFlows the flows
+	// that it did not know.
+	Batches, NewFlows atomic.Uint64
 }
 
-// Reset sets the counters to zero.
-func (c *Counters) Reset() {
+// Reset sets the counters to zero, those of waiting packets too.
+func (s *Stream) Reset() {
+	s.Counters.reset()
+	if s.buffer != nil {
+		s.buffer.ResetStats()
+	}
+}
+
+func (c *Counters) reset() {
 	c.RxPackets.Store(0)
 	c.TxPackets.Store(0)
 	c.TxDropped.Store(0)
 	c.BadIPSum.Store(0)
 	c.BadL4Sum.Store(0)
+	c.Batches.Store(0)
+	c.NewFlows.Store(0)
 }
 
 // Stream is the way of packets from one receive queue to one transmit queue.
@@ -78,12 +91,14 @@ type Stream struct {
 	Counters
 
 	cache   *mbuf.Cache
+	buffer  *driver.TxBuffer // what Tx is then; nil: packets do not wait
 	bufs    []*mbuf.Buf
 	segs    []*mbuf.Buf // further segments of generated packets
 	udp     template    // of mode txonly
 	variant uint8       // the flow of the last packet of mode txonly
 	flow    flows       // of mode flowgen
 	noise   *noise      // of mode noisy; nil: none
+	sorter  *sorter     // of mode flowbatch, from its first burst on
 	dice    dice
 
 	layers layers // of the packet that mode csum works on
@@ -140,12 +155,16 @@ func (s *Stream) Drain(limit int) {
 	}
 }
 
-// Finish frees the packets that the stream still holds when forwarding ends, and
-// counts them as dropped.
+// Finish lets go of the packets that the stream still holds when forwarding
+// ends. Those that wait for others to leave with are sent, as far as the queue
+// takes them; the rest is freed and counted as dropped.
 func (s *Stream) Finish() {
 	for held := s.noise.take(s.bufs); len(held) > 0; held = s.noise.take(s.bufs) {
 		s.TxDropped.Add(uint64(len(held)))
 		s.cache.Put(held)
+	}
+	if s.buffer != nil {
+		s.buffer.Close()
 	}
 }
 
@@ -174,6 +193,10 @@ func (s *Stream) send(pkts []*mbuf.Buf) {
 func (s *Stream) sendBurst(pkts []*mbuf.Buf) {
 	s.Watch.sending(s.TxPort, s.TxQueue, pkts)
 	s.Tap.show(Tx, s.TxPort, s.TxQueue, pkts)
+	if s.buffer != nil {
+		s.buffer.Burst(pkts) // and count them when they go
+		return
+	}
 	n := s.Tx.Burst(pkts)
 	for try := 0; n < len(pkts) && try < s.Retries; try++ {
 		pause(s.Delay)
