@@ -17,6 +17,8 @@ type Queue struct {
 	ring  deviceRing
 	kicks atomic.Uint64
 	event *port.EventFD // nil in poll mode
+
+	interrupts atomic.Uint64
 }
 
 // deviceRing is a virtqueue of either kind, seen by the device.
@@ -71,6 +73,9 @@ func (q *Queue) Kick(uint16) {
 
 // Kicks is how often the driver notified the device.
 func (q *Queue) Kicks() int { return int(q.kicks.Load()) }
+
+// Interrupts is how often the device interrupted the driver.
+func (q *Queue) Interrupts() int { return int(q.interrupts.Load()) }
 
 // Size is the number of descriptors.
 func (q *Queue) Size() int { return q.setup.Size }
@@ -130,6 +135,7 @@ func (q *Queue) PutUsed(head, length uint32) { q.ring.put(head, length) }
 func (q *Queue) Publish() {
 	q.ring.publish()
 	if q.event != nil && q.ring.wantsInterrupt() {
+		q.interrupts.Add(1)
 		q.event.Signal()
 	}
 }
