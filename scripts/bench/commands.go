@@ -13,7 +13,7 @@ func socket(dir, name string, i int) string {
 }
 
 // hostCommand starts the host of a contestant, on core 0.
-func (c contest) hostCommand(dir string, who contestant) []string {
+func (c contest) hostCommand(dir string, who rival) []string {
 	argv := who.host.command(c.vionet, "h"+who.name, 0)
 	for i := range c.ports {
 		argv = append(argv, "--vdev", fmt.Sprintf("net_vhost%d,iface=%s,queues=%d%s", i, socket(dir, who.name, i), c.pairs, who.host.devargs))
@@ -25,7 +25,7 @@ func (c contest) hostCommand(dir string, who contestant) []string {
 }
 
 // guestCommand starts the guest of a contestant, on core 1.
-func (c contest) guestCommand(dir string, who contestant) []string {
+func (c contest) guestCommand(dir string, who rival) []string {
 	argv := who.guest.command(c.vionet, "g"+who.name, 1)
 	if who.mergeable != nil {
 		c.mergeable = *who.mergeable

@@ -9,14 +9,14 @@ import (
 // contest is one cell of a table for two contestants.
 type contest struct {
 	cell
-	contestants [2]contestant
-	vionet      string // the binary
+	rivals [2]rival
+	vionet string // the binary
 }
 
 // starters start the two contestants.
-func (c contest) starters() (both []starter) {
-	for _, who := range c.contestants {
-		both = append(both, func(ctx context.Context, dir string) (*pair, error) {
+func (c contest) starters() (both []starter[sample]) {
+	for _, who := range c.rivals {
+		both = append(both, func(ctx context.Context, dir string) (contestant[sample], error) {
 			p, err := c.startPair(ctx, dir, who)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", who.name, err)
@@ -32,7 +32,7 @@ func (c contest) starters() (both []starter) {
 const circulating = "start tx_first 8"
 
 // startPair starts a host and its guest, lets them settle and stops them.
-func (c contest) startPair(ctx context.Context, dir string, who contestant) (_ *pair, err error) {
+func (c contest) startPair(ctx context.Context, dir string, who rival) (_ *pair, err error) {
 	p := &pair{name: who.name}
 	defer func() {
 		if err != nil {

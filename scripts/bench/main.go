@@ -110,7 +110,7 @@ func (s settings) print(ctx context.Context, t table) error {
 		if !s.cells.MatchString(c.String()) {
 			continue
 		}
-		r, err := s.turns.run(ctx, contest{c, [2]contestant{t.against, t.of}, s.vionet}.starters()...)
+		r, err := compete(ctx, s.turns, contest{c, [2]rival{t.against, t.of}, s.vionet}.starters()...)
 		if err != nil {
 			return fmt.Errorf("%v: %w", c, err)
 		}

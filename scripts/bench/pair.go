@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"syscall"
 	"time"
 )
@@ -72,24 +73,29 @@ const settling = 2 * time.Second
 const warmUp = 50 * time.Millisecond
 
 // measure lets the pair run for a window.
-func (p *pair) measure(ctx context.Context, window time.Duration) (sample, error) {
+func (p *pair) measure(ctx context.Context, window time.Duration) (s sample, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%s: %w", p.name, err)
+		}
+	}()
 	if err := p.resume(); err != nil {
-		return sample{}, err
+		return s, err
 	}
 	defer p.pause()
 	if err := sleep(ctx, warmUp); err != nil {
-		return sample{}, err
+		return s, err
 	}
 	before, err := p.look()
 	if err != nil {
-		return sample{}, err
+		return s, err
 	}
 	if err := sleep(ctx, window); err != nil {
-		return sample{}, err
+		return s, err
 	}
 	after, err := p.look()
 	if err != nil {
-		return sample{}, err
+		return s, err
 	}
 	seconds := after.at.Sub(before.at).Seconds()
 	return sample{

@@ -17,36 +17,45 @@ type turns struct {
 	window  time.Duration
 }
 
+// contestant is what a starter of a benchmark leaves: processes that stand still.
+// S is what it does in a window.
+type contestant[S any] interface {
+	// measure lets the processes run for a window, and stops them.
+	measure(ctx context.Context, window time.Duration) (S, error)
+	// kill ends the processes.
+	kill()
+}
+
 // starter starts the processes of a contestant, with their sockets and logs in
 // dir, lets them settle and stops them.
-type starter func(ctx context.Context, dir string) (*pair, error)
+type starter[S any] func(ctx context.Context, dir string) (contestant[S], error)
 
-// run gives the samples of every contestant, window by window.
-func (t turns) run(ctx context.Context, starters ...starter) ([][]sample, error) {
+// compete gives the samples of every contestant, window by window.
+func compete[S any](ctx context.Context, t turns, starters ...starter[S]) ([][]S, error) {
 	dir, err := os.MkdirTemp("", "vionet-bench-")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	var pairs []*pair
+	var contestants []contestant[S]
 	for _, start := range starters {
-		p, err := start(ctx, dir)
+		c, err := start(ctx, dir)
 		if err != nil {
 			return nil, err
 		}
-		defer p.kill()
-		pairs = append(pairs, p)
+		defer c.kill()
+		contestants = append(contestants, c)
 	}
-	samples := make([][]sample, len(pairs))
-	order := make([]int, len(pairs))
+	samples := make([][]S, len(contestants))
+	order := make([]int, len(contestants))
 	for k := range order {
 		order[k] = k
 	}
 	for range t.windows {
 		for _, k := range order {
-			s, err := pairs[k].measure(ctx, t.window)
+			s, err := contestants[k].measure(ctx, t.window)
 			if err != nil {
-				return nil, fmt.Errorf("%s: %w", pairs[k].name, err)
+				return nil, err
 			}
 			samples[k] = append(samples[k], s)
 		}
@@ -61,25 +70,22 @@ type sample struct {
 	cpu  float64 // of one processor, what the worker of the pair took
 }
 
-func rates(samples []sample) (v []float64) {
+func (s sample) packets() float64   { return s.rate }
+func (s sample) processor() float64 { return s.cpu }
+
+// each is one value of every sample.
+func each[S any](samples []S, value func(S) float64) (v []float64) {
 	for _, s := range samples {
-		v = append(v, s.rate)
+		v = append(v, value(s))
 	}
 	return v
 }
 
-func cpus(samples []sample) (v []float64) {
-	for _, s := range samples {
-		v = append(v, s.cpu)
-	}
-	return v
-}
-
-// ratios are the rates of one contestant to those of another, window by window.
-func ratios(of, against []sample) (v []float64) {
+// ratios are a value of one contestant to that of another, window by window.
+func ratios[S any](of, against []S, value func(S) float64) (v []float64) {
 	for i := range of {
-		if against[i].rate > 0 {
-			v = append(v, of[i].rate/against[i].rate)
+		if base := value(against[i]); base > 0 {
+			v = append(v, value(of[i])/base)
 		}
 	}
 	return v
@@ -88,8 +94,8 @@ func ratios(of, against []sample) (v []float64) {
 // comparison is the middle of a line in a table of ratios: the rates of both,
 // and the quartiles of the ratio.
 func comparison(against, of []sample) string {
-	q1, median, q3 := quartiles(ratios(of, against))
-	return fmt.Sprintf("%.2f | %.2f | %.2f | **%.2f** | %.2f", medianOf(rates(against))/1e6, medianOf(rates(of))/1e6, q1, median, q3)
+	q1, median, q3 := quartiles(ratios(of, against, sample.packets))
+	return fmt.Sprintf("%.2f | %.2f | %.2f | **%.2f** | %.2f", medianOf(each(against, sample.packets))/1e6, medianOf(each(of, sample.packets))/1e6, q1, median, q3)
 }
 
 // bar is a ratio to reach as it stands in a table.

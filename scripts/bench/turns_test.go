@@ -10,7 +10,7 @@ import (
 func TestRatios(t *testing.T) {
 	of := []sample{{rate: 2}, {rate: 9}, {rate: 8}}
 	against := []sample{{rate: 1}, {rate: 0}, {rate: 4}}
-	if got := ratios(of, against); !slices.Equal(got, []float64{2, 2}) {
+	if got := ratios(of, against, sample.packets); !slices.Equal(got, []float64{2, 2}) {
 		t.Errorf("ratios %v, want 2 and 2", got)
 	}
 }

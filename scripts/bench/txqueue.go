@@ -70,9 +70,9 @@ func (s settings) txQueue(ctx context.Context) error {
 }
 
 func (s settings) printSwitched(ctx context.Context, t switched, flows int) error {
-	var starters []starter
+	var starters []starter[sample]
 	for _, b := range bufferings {
-		starters = append(starters, func(ctx context.Context, dir string) (*pair, error) {
+		starters = append(starters, func(ctx context.Context, dir string) (contestant[sample], error) {
 			c := switching{vionet: s.vionet, capture: filepath.Join(dir, "flows.pcap")}
 			if err := frames.WriteFlows(c.capture, flows, 64); err != nil {
 				return nil, err
@@ -80,7 +80,7 @@ func (s settings) printSwitched(ctx context.Context, t switched, flows int) erro
 			return t.start(c, ctx, dir, b)
 		})
 	}
-	samples, err := s.turns.run(ctx, starters...)
+	samples, err := compete(ctx, s.turns, starters...)
 	if err != nil {
 		return err
 	}

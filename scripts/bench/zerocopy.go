@@ -91,7 +91,7 @@ func (s settings) zeroCopy(ctx context.Context) error {
 func (s settings) printSenders(ctx context.Context, b blaster, row zeroCopyRow) error {
 	lines := []struct {
 		name      string
-		start     starter
+		start     starter[sample]
 		floor     float64
 		published published
 	}{
@@ -101,33 +101,33 @@ func (s settings) printSenders(ctx context.Context, b blaster, row zeroCopyRow) 
 		{"kernel UDP, sendmmsg", b.kernelSender("udp"), 0, row.udp},
 		{"AF_XDP, copy mode on a veth", b.kernelSender("xdp"), 0, published{}},
 	}
-	var starters []starter
+	var starters []starter[sample]
 	for _, l := range lines {
 		starters = append(starters, l.start)
 	}
-	samples, err := s.turns.run(ctx, starters...)
+	samples, err := compete(ctx, s.turns, starters...)
 	if err != nil {
 		return fmt.Errorf("%d B: %w", b.size, err)
 	}
 	for i, l := range lines {
-		q1, median, q3 := quartiles(ratios(samples[i], samples[0]))
+		q1, median, q3 := quartiles(ratios(samples[i], samples[0], sample.packets))
 		fmt.Printf("| %d B | %s | %.0f %% | %.2f | %.2f | **%.2f** | %.2f | %s | %v |\n", b.size, l.name,
-			100*medianOf(cpus(samples[i])), medianOf(rates(samples[i]))/1e6, q1, median, q3, bar(l.floor), l.published)
+			100*medianOf(each(samples[i], sample.processor)), medianOf(each(samples[i], sample.packets))/1e6, q1, median, q3, bar(l.floor), l.published)
 	}
 	return nil
 }
 
 // printPaced measures what the published rate costs.
 func (s settings) printPaced(ctx context.Context, b blaster) error {
-	samples, err := s.turns.run(ctx, b.vionetSender("paced", "--sleep", "--rate", strconv.Itoa(pacedRate)))
+	samples, err := compete(ctx, s.turns, b.vionetSender("paced", "--sleep", "--rate", strconv.Itoa(pacedRate)))
 	if err != nil {
 		return fmt.Errorf("paced: %w", err)
 	}
-	q1, median, q3 := quartiles(cpus(samples[0]))
+	q1, median, q3 := quartiles(each(samples[0], sample.processor))
 	fmt.Printf("\n### Zero copy at %.1f Mpps, %d B\n\n", float64(pacedRate)/1e6, pacedSize)
 	fmt.Println("| Mpps | CPU q1 | CPU median | CPU q3 | at most |")
 	fmt.Println("|---|---|---|---|---|")
-	fmt.Printf("| %.2f | %.0f %% | **%.0f %%** | %.0f %% | %.0f %% |\n", medianOf(rates(samples[0]))/1e6, 100*q1, 100*median, 100*q3, 100*pacedCeiling)
+	fmt.Printf("| %.2f | %.0f %% | **%.0f %%** | %.0f %% | %.0f %% |\n", medianOf(each(samples[0], sample.packets))/1e6, 100*q1, 100*median, 100*q3, 100*pacedCeiling)
 	return nil
 }
 
@@ -138,8 +138,8 @@ const (
 )
 
 // vionetSender is examples/udpblast on DPDK's vhost, which counts what arrives.
-func (b blaster) vionetSender(name string, options ...string) starter {
-	return func(ctx context.Context, dir string) (_ *pair, err error) {
+func (b blaster) vionetSender(name string, options ...string) starter[sample] {
+	return func(ctx context.Context, dir string) (_ contestant[sample], err error) {
 		p := &pair{name: name}
 		defer func() {
 			if err != nil {
@@ -168,8 +168,8 @@ func (b blaster) vionetSender(name string, options ...string) starter {
 }
 
 // kernelSender is a sender over a veth pair.
-func (b blaster) kernelSender(way string) starter {
-	return func(ctx context.Context, dir string) (_ *pair, err error) {
+func (b blaster) kernelSender(way string) starter[sample] {
+	return func(ctx context.Context, dir string) (_ contestant[sample], err error) {
 		p := &pair{name: way}
 		defer func() {
 			if err != nil {

@@ -31,7 +31,7 @@ func WriteFlows(path string, flows, size int) error {
 	if err := w.WriteFileHeader(uint32(size), layers.LinkTypeEthernet); err != nil {
 		return err
 	}
-	for _, flow := range shuffled(flows) {
+	for _, flow := range Shuffled(flows) {
 		frame, err := UDP(flow, size)
 		if err == nil {
 			err = w.WritePacket(gopacket.CaptureInfo{CaptureLength: len(frame), Length: len(frame)}, frame)
@@ -43,8 +43,8 @@ func WriteFlows(path string, flows, size int) error {
 	return f.Close()
 }
 
-// shuffled are the numbers below flows, each as often as every other.
-func shuffled(flows int) (order []int) {
+// Shuffled are the numbers below flows, each as often as every other.
+func Shuffled(flows int) (order []int) {
 	for len(order) < minFrames {
 		for flow := range flows {
 			order = append(order, flow)
