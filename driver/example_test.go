@@ -3,6 +3,7 @@ package driver_test
 import (
 	"fmt"
 	"log"
+	"time"
 
 	"vionet/driver"
 	"vionet/driver/fakedev"
@@ -100,4 +101,96 @@ func ExampleDevice_Paths() {
 	// Output:
 	// simple: no Tx offload
 	// standard: Tx offloads are on: TCP_CKSUM
+}
+
+// A loop that sends small batches puts a buffer in front of the queue, and polls
+// it with a clock that it reads once a round, when something waits.
+func ExampleTxBuffer() {
+	dev := fakedev.New(fakedev.Config{})
+	p, err := driver.Open(dev, driver.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer p.Close()
+	mem, err := mbuf.NewMemory(mbuf.MemoryConfig{Size: 8 << 20})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer mem.Close()
+	pool, err := mbuf.NewPool(mem, mbuf.PoolConfig{Count: 2048})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := p.Configure(port.Config{Pool: pool}); err != nil {
+		log.Fatal(err)
+	}
+	if err := p.Start(); err != nil {
+		log.Fatal(err)
+	}
+
+	tx, err := driver.NewTxBuffer(p.TxQueue(0), driver.TxBufferConfig{
+		Size: 32, Desc: p.Info().TxDesc, Drain: driver.DefaultTxDrain,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer tx.Close() // before the port stops
+	begin := time.Now()
+	for tx.Stats().Flushes() < 3 {
+		b := pool.Get()
+		b.Append(64)
+		tx.Burst([]*mbuf.Buf{b})
+		if tx.Waiting() > 0 {
+			tx.Poll(time.Since(begin))
+		}
+		// Here the device sends, in a real one's own time.
+		if _, err := dev.Sent(0); err != nil {
+			log.Fatal(err)
+		}
+	}
+	tx.Flush()
+
+	s := tx.Stats()
+	fmt.Println("every packet went:", s.Packets == p.Stats().TxPackets, "and none was dropped:", s.Dropped == 0)
+	// Output:
+	// every packet went: true and none was dropped: true
+}
+
+// Programs that send now and then, from several goroutines, need no loop.
+func ExampleSharedTxBuffer() {
+	null, err := port.NewNull(port.NullConfig{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer null.Close()
+	mem, err := mbuf.NewMemory(mbuf.MemoryConfig{Size: 1 << 20, NoHuge: true})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer mem.Close()
+	pool, err := mbuf.NewPool(mem, mbuf.PoolConfig{Count: 256})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := null.Configure(port.Config{Pool: pool}); err != nil {
+		log.Fatal(err)
+	}
+	if err := null.Start(); err != nil {
+		log.Fatal(err)
+	}
+	tx, err := driver.NewSharedTxBuffer(null.TxQueue(0), driver.TxBufferConfig{Size: 32, Drain: time.Millisecond})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer tx.Close() // before the port stops
+
+	b := pool.Get()
+	b.Append(64)
+	tx.Burst([]*mbuf.Buf{b})
+	for tx.Stats().Packets == 0 { // the buffer sends it by itself
+		time.Sleep(time.Millisecond)
+	}
+	fmt.Println("flushes because packets had waited long enough:", tx.Stats().Late)
+	// Output:
+	// flushes because packets had waited long enough: 1
 }

@@ -164,8 +164,13 @@ func (t *TxBuffer) Close() error {
 func (t *TxBuffer) Waiting() int { return len(t.waiting) }
 
 // Reclaim frees the packets that the queue behind the buffer has sent. What
-// waits in the buffer goes on waiting.
-func (t *TxBuffer) Reclaim() int { return t.queue.Reclaim() }
+// waits in the buffer goes on waiting. After Close it does nothing.
+func (t *TxBuffer) Reclaim() int {
+	if t.closed {
+		return 0
+	}
+	return t.queue.Reclaim()
+}
 
 // UseCache makes buffer and queue free packets into c.
 func (t *TxBuffer) UseCache(c *mbuf.Cache) {
