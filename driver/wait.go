@@ -84,8 +84,11 @@ func (q *RxQueue) topUp() {
 	q.refillAt = at
 }
 
+// starved reports whether the device has no buffer to receive into.
+func (q *RxQueue) starved() bool { return q.ring.Free() == q.limit }
+
 func (q *RxQueue) sleep(ctx context.Context) error {
-	if q.ring.Free() < q.limit {
+	if !q.starved() {
 		return q.event.Wait(ctx)
 	}
 	select {
