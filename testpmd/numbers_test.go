@@ -37,6 +37,10 @@ func TestB25RejectedNumbersAreNotKept(t *testing.T) {
 		{"set verbose %s", "65536 4294967296", []string{"verbose level ", "> 65535"}, "3", "set verbose 0", false},
 		{"set burst tx delay %s retry 1", "1001 4294967296", []string{"tx delay: ", "> 1000"}, "5", "show config fwd", false},
 		{"set burst tx delay 1 retry %s", "1001 4294967296", []string{"tx retry: ", "> 1000"}, "5", "show config fwd", false},
+		{"set txbuffer %s", "0 257 32769 4294967297", []string{"txbuffer ", "invalid - must be "}, "256", "show txbuffer", false},
+		{"set txbuffer 8 drain %s", "1000001 4294967296", []string{"txbuffer drain: ", "> 1000000"}, "7", "show txbuffer", false},
+		{"set txbuffer 8 retries %s", "1001 4294967296", []string{"txbuffer retries: ", "> 1000"}, "7", "show txbuffer", false},
+		{"set txbuffer 8 drain 5 retries %s", "1001", []string{"txbuffer retries: ", "> 1000"}, "7", "show txbuffer", false},
 		{"port config all txfreet %s", "65536 4294967296", []string{"txfreet ", "<= 65535"}, "16", "show config rxtx", false},
 		{"port config all txht %s", "256 4294967297", []string{"txht ", "<= 255"}, "7", "show config rxtx", false},
 		{"port config all rxfreet %s", "65536", []string{"rxfreet ", "<= 65535"}, "7", "show config rxtx", false},
@@ -54,6 +58,7 @@ func TestB25RejectedNumbersAreNotKept(t *testing.T) {
 		// The second port is the one with the lower limit.
 		b := newBench(t, 2, func(c *Config) { c.Options.FlushRx = false })
 		b.fakes[1].info.MaxRxQueues, b.fakes[1].info.MaxTxQueues = 1, 1
+		b.fakes[1].info.TxDesc = 256
 		b.run("set fwd io retry")
 		for _, n := range strings.Fields(tt.bad) {
 			before := b.run(tt.show)

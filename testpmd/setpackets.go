@@ -1,11 +1,16 @@
 package testpmd
 
-import "slices"
+import (
+	"slices"
+
+	"vionet/testpmd/engine"
+)
 
 func packetCommands() []*command {
 	return []*command{
 		{section: configSection, pattern: "set txpkts (x[,y]*)", help: "Set the lengths of the segments of generated packets.", run: (*Console).setTxPkts},
 		{section: configSection, pattern: "set txsplit (policy)", help: "Choose how packets are cut into segments: off, on or rand.", run: (*Console).setTxSplit},
+		{section: configSection, pattern: "set flowgen flows (num)", help: "Set the number of flows of mode flowgen, as --flowgen-flows does; from the next start on.", run: (*Console).setFlows},
 		{section: configSection, pattern: "set txtimes (x[,y]*)", help: "Set the gaps between generated bursts and between packets, which are kept and shown; no port sends by the clock.", run: (*Console).setTxTimes},
 		{section: configSection, pattern: "set rxpkts (x[,y]*)", help: "Set the lengths that received packets are cut at, which are kept and shown; no port cuts them.", run: func(c *Console, a args) { c.setRxCuts(a[2], "segment lengths", "length", &c.rxPkts) }},
 		{section: configSection, pattern: "set rxoffs (x[,y]*)", help: "Set the offsets of the pieces of received packets, which are kept and shown; no port cuts them.", run: func(c *Console, a args) { c.setRxCuts(a[2], "segment offsets", "offset", &c.rxOffs) }},
@@ -22,6 +27,16 @@ func (c *Console) setTxPkts(a args) {
 		return
 	}
 	c.Options.TxSegs = segs
+}
+
+func (c *Console) setFlows(a args) {
+	n := a.num(3)
+	if n < 1 || n > engine.MaxFlows {
+		c.errorf("flowgen flows %d invalid - must be >= 1 && <= %d\n", n, engine.MaxFlows)
+		return
+	}
+	c.Options.Flows = int(n)
+	c.printf("Number of flows of mode flowgen set to %d\n", n)
 }
 
 // txSplits are the ways to cut packets into segments.

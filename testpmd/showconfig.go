@@ -98,6 +98,9 @@ func (c *Console) printQueues() {
 	if c.mode == engine.TxOnly || c.mode == engine.FlowGen {
 		c.printf("  packet len=%d - nb packet segments=%d\n", sum(opts.TxSegs), len(opts.TxSegs))
 	}
+	if c.mode == engine.FlowGen {
+		c.printf("  nb flows=%d - nb clones=%d\n", cmp.Or(opts.Flows, engine.DefaultFlows), opts.Clones)
+	}
 	c.printf("  nb forwarding cores=%d - nb forwarding ports=%d\n", opts.NbCores, c.nbPorts)
 	rx, tx := opts.RxThresholds, opts.TxThresholds
 	for _, p := range c.openPorts() {

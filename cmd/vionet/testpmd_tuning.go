@@ -10,6 +10,7 @@ import (
 
 	"vionet/port"
 	"vionet/testpmd"
+	"vionet/testpmd/engine"
 	"vionet/virtio"
 )
 
@@ -99,7 +100,6 @@ func (o *appOptions) thresholdFlags() []flag {
 
 // Bounds of generators and of mode noisy.
 const (
-	maxFlows  = 1 << 20
 	maxClones = 1 << 10
 	maxHold   = 8192
 	maxMillis = 1 << 30
@@ -113,7 +113,7 @@ func (o *appOptions) generatorFlags() []flag {
 		boolFlag("--txonly-multi-flow", &o.MultiFlow),
 		{names: []string{"--tx-ip"}, value: true, set: o.setTxIP},
 		{names: []string{"--tx-udp"}, value: true, set: o.setTxUDP},
-		intFlag("--flowgen-flows", 1, maxFlows, &o.Flows),
+		intFlag("--flowgen-flows", 1, engine.MaxFlows, &o.Flows),
 		intFlag("--flowgen-clones", 0, maxClones, &o.Clones),
 		intFlag("--noisy-tx-sw-buffer-size", 0, maxHold, &noise.Hold),
 		{names: []string{"--noisy-tx-sw-buffer-flushtime"}, value: true, set: func(v string) error {

@@ -6,8 +6,12 @@ import "encoding/binary"
 // address, and frees what it receives.
 var FlowGen = &Engine{Name: "flowgen", Forward: forwardFlowGen, Generates: true}
 
-// DefaultFlows is the number of flows if nothing else was said.
-const DefaultFlows = 1024
+// DefaultFlows is the number of flows if nothing else was said, MaxFlows the
+// largest.
+const (
+	DefaultFlows = 1024
+	MaxFlows     = 1 << 20
+)
 
 // frameCheck is the length in bytes of an Ethernet frame check sequence. The
 // lengths that people set count it for this mode's packets.
