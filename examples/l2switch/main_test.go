@@ -1,0 +1,181 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"testing"
+	"time"
+
+	"vionet/vhost"
+)
+
+// TestMain makes the test's own binary the program where that is asked for.
+func TestMain(m *testing.M) {
+	if os.Getenv("RUN_L2SWITCH") != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// program is a switch that runs.
+type program struct {
+	cmd *exec.Cmd
+	out bytes.Buffer
+}
+
+func start(t *testing.T, sockets ...string) *program {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &program{cmd: exec.Command(exe, sockets...)}
+	p.cmd.Env = append(os.Environ(), "RUN_L2SWITCH=1")
+	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.cmd.Process.Kill() })
+	return p
+}
+
+// interrupt presses Ctrl-C and gives what was printed.
+func (p *program) interrupt(t *testing.T) string {
+	t.Helper()
+	if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Wait(); err != nil {
+		t.Fatalf("%v\n%s", err, p.out.String())
+	}
+	return p.out.String()
+}
+
+// stations are back ends, as hosts would be behind the switch.
+type stations struct {
+	t    *testing.T
+	back []*vhost.Backend
+}
+
+// frameOf is a frame with a text behind its addresses.
+func frameOf(dst, src byte, text string) []byte {
+	head := []byte{2 | dst&1, 0, 0, 0, 0, dst, 2, 0, 0, 0, 0, src, 0x88, 0xb5}
+	return append(append(head, text...), make([]byte, 46)...)
+}
+
+// send puts a frame into a port of the switch.
+func (s stations) send(port int, frame []byte) {
+	s.t.Helper()
+	s.until("the switch takes a frame", func() bool {
+		return s.back[port].RxQueue(0).Enqueue([]vhost.Frame{{Data: frame}}) == 1
+	})
+}
+
+// expect takes the next frame that leaves a port.
+func (s stations) expect(port int, want []byte) {
+	s.t.Helper()
+	frames := []vhost.Frame{{Data: make([]byte, 0, 2048)}}
+	s.until(fmt.Sprintf("a frame leaves port %d", port), func() bool {
+		return s.back[port].TxQueue(0).Dequeue(frames) == 1
+	})
+	if !bytes.Equal(frames[0].Data, want) {
+		s.t.Errorf("port %d sent %q, want %q", port, frames[0].Data, want)
+	}
+}
+
+func (s stations) until(what string, ok func() bool) {
+	s.t.Helper()
+	for range 10_000 {
+		if ok() {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	s.t.Fatalf("%s: does not come about", what)
+}
+
+func TestSwitchLearns(t *testing.T) {
+	s := stations{t: t}
+	var sockets []string
+	for i := range 3 {
+		path := filepath.Join(t.TempDir(), fmt.Sprint(i))
+		b, err := vhost.Listen(path, vhost.BackendConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer b.Close()
+		s.back, sockets = append(s.back, b), append(sockets, path)
+	}
+	p := start(t, sockets...)
+
+	const a, b, everybody = 10, 12, 1 // the last bytes of addresses; an odd one is a group
+	first := frameOf(b, a, "unknown, to all but the sender")
+	s.send(0, first)
+	s.expect(1, first)
+	s.expect(2, first)
+	answer := frameOf(a, b, "to the one port that a was seen on")
+	s.send(1, answer)
+	s.expect(0, answer)
+	second := frameOf(b, a, "and back")
+	s.send(0, second)
+	s.expect(1, second)
+	// Nothing else left before what goes to all, not even where it came in.
+	last := frameOf(everybody, 14, "to all")
+	s.send(2, last)
+	s.expect(0, last)
+	s.expect(1, last)
+	moved := frameOf(everybody, b, "b has moved")
+	s.send(2, moved)
+	s.expect(0, moved)
+	s.expect(1, moved)
+	third := frameOf(b, a, "and is found")
+	s.send(0, third)
+	s.expect(2, third)
+
+	want := `switching between 3 ports, Ctrl-C ends
+port 0: received 3, sent 3
+  3 bursts of 1.0 packets, 0 dropped
+port 1: received 1, sent 4
+  4 bursts of 1.0 packets, 0 dropped
+port 2: received 2, sent 2
+  2 bursts of 1.0 packets, 0 dropped
+`
+	if got := p.interrupt(t); got != want {
+		t.Errorf("printed\n%s", got)
+	}
+}
+
+func TestSwitchOnEmbeddedDevices(t *testing.T) {
+	counts := regexp.MustCompile(`port \d: received (\d+), sent (\d+)`)
+	for wait := 100 * time.Millisecond; ; wait *= 2 {
+		p := start(t)
+		time.Sleep(wait) // frames go to and fro
+		out := p.interrupt(t)
+		var numbers []int
+		for _, m := range counts.FindAllStringSubmatch(out, -1) {
+			for _, text := range m[1:] {
+				n, _ := strconv.Atoi(text)
+				numbers = append(numbers, n)
+			}
+		}
+		if len(numbers) == 4 && min(numbers[0], numbers[1], numbers[2], numbers[3]) > 2*burst {
+			return
+		}
+		if wait > 5*time.Second {
+			t.Fatalf("hardly anything was forwarded:\n%s", out)
+		}
+	}
+}
+
+func TestSwitchWithoutABackEnd(t *testing.T) {
+	p := start(t, "/nonexistent/socket")
+	if err := p.cmd.Wait(); err == nil || !bytes.Contains(p.out.Bytes(), []byte("/nonexistent/socket")) {
+		t.Errorf("%v\n%s", err, p.out.String())
+	}
+}
