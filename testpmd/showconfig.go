@@ -64,6 +64,9 @@ func (c *Console) printForwarding() {
 	if c.retry {
 		fmt.Fprintf(&b, "TX retry num: %d, delay between TX retries: %dus\n", c.retries, c.delay.Microseconds())
 	}
+	if c.Options.sleeps() {
+		fmt.Fprintf(&b, "poll mode: %s\n", c.Options.pollText())
+	}
 	for k := range n {
 		own := share(links, k, n)
 		fmt.Fprintf(&b, "Logical Core %d (socket 0) forwards packets on %d streams:\n", c.fwdCores[k].ID, len(own))

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"vionet/mbuf"
+	"vionet/port"
 	"vionet/testpmd/engine"
 )
 
@@ -23,8 +24,11 @@ type worker struct {
 	drain   bool // throw away what was received before
 	txFirst int  // bursts to send first
 	stop    *atomic.Bool
-	ready   chan struct{} // closed when forwarding begins
-	faults  chan<- error
+	poller  *port.Poller // nil: it never sleeps
+	// generates says that the streams make their packets themselves.
+	generates bool
+	ready     chan struct{} // closed when forwarding begins
+	faults    chan<- error
 }
 
 // Emptying a receive queue: what may sit in the longest ring is thrown away
@@ -54,6 +58,9 @@ func (w *worker) run() {
 	defer w.cache.Flush()
 	begin := sync.OnceFunc(func() { close(w.ready) })
 	defer begin()
+	if w.poller != nil {
+		defer w.poller.Close()
+	}
 	w.bind()
 	for _, s := range w.streams {
 		s.UseCache(w.cache)
@@ -74,7 +81,11 @@ func (w *worker) run() {
 			return
 		}
 	}
-	w.loop()
+	if w.poller == nil {
+		w.loop()
+	} else {
+		w.doze()
+	}
 }
 
 // finish lets go of what modes hold back.
@@ -115,11 +126,7 @@ func (w *worker) emptyQueues() {
 func (w *worker) loop() {
 	idle := 0
 	for !w.stop.Load() {
-		packets := 0
-		for _, s := range w.streams {
-			packets += w.forward(s)
-		}
-		if packets > 0 {
+		if w.round() > 0 {
 			idle = 0
 			continue
 		}
@@ -130,10 +137,22 @@ func (w *worker) loop() {
 	}
 }
 
+// round forwards a burst of each stream and returns the number of packets.
+func (w *worker) round() (packets int) {
+	for _, s := range w.streams {
+		packets += w.forward(s)
+	}
+	return packets
+}
+
 // rest gives back what was sent and lets other goroutines run.
 func (w *worker) rest() {
+	w.reclaim()
+	runtime.Gosched()
+}
+
+func (w *worker) reclaim() {
 	for _, s := range w.streams {
 		s.Tx.Reclaim()
 	}
-	runtime.Gosched()
 }
