@@ -100,7 +100,7 @@ func TestMemoryThatIsRefused(t *testing.T) {
 		_, err := r.mem.Grow(1 << 20)
 		r.must(err)
 		s.trace()
-		f.unmap(r.mem.Regions()[1:])
+		r.must(f.unmap(r.mem.Regions()[1:]))
 		if got := s.trace(); !slices.Contains(got, "REM_MEM_REG 1") && !slices.Contains(got, "SET_MEM_TABLE 1") {
 			t.Errorf("memory taken back with %v", got)
 		}
