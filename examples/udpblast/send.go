@@ -15,6 +15,9 @@ import (
 
 const burst = 32
 
+// drainTime is how long the last frames may take.
+const drainTime = 5 * time.Second
+
 // zeroCopy sends from frames of the application's own memory: each is written
 // once, and then gets a new number whenever it is free.
 func zeroCopy(ctx context.Context, dev *driver.Device, pool *mbuf.Pool, o options) (r result, err error) {
@@ -53,7 +56,7 @@ func zeroCopy(ctx context.Context, dev *driver.Device, pool *mbuf.Pool, o option
 		}
 	}
 	r = p.result()
-	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
 	defer cancel()
 	for xsk.Tx.Free() < xsk.Tx.Size() && drain.Err() == nil {
 		takeBack(umem, nil)
@@ -82,7 +85,7 @@ func copying(ctx context.Context, dev *driver.Device, pool *mbuf.Pool, o options
 	fillFrame(data, dev.Info().MAC)
 	tx, cache := dev.TxQueue(0), pool.NewCache(0)
 	tx.UseCache(cache)
-	pkts := make([]*mbuf.Buf, burst)
+	pkts, idle := make([]*mbuf.Buf, burst), pool.Free()
 	p := startPacing(o)
 	for p.more(ctx) {
 		n := cache.Get(pkts[:p.allowed()])
@@ -97,7 +100,11 @@ func copying(ctx context.Context, dev *driver.Device, pool *mbuf.Pool, o options
 			p.pause(ctx, tx)
 		}
 	}
-	return p.result(), nil
+	r = p.result()
+	for end := time.Now().Add(drainTime); pool.Free() < idle && time.Now().Before(end); cache.Flush() {
+		tx.Reclaim()
+	}
+	return r, nil
 }
 
 // pacing says when how much is to be sent, and counts it.
