@@ -197,11 +197,8 @@ func (x *XSK) settle() (total int) {
 		return 0
 	}
 	t, u := &x.tx, x.umem
-	for {
-		n := t.lender.TakeBack(t.tokens[:])
-		if n == 0 {
-			return total
-		}
+	for n := burstSize; n == burstSize; total += n {
+		n = t.lender.TakeBack(t.tokens[:])
 		u.completion.Reserve(n) // stage left room for them
 		for i, number := range t.tokens[:n] {
 			f := &u.frames[number]
@@ -210,8 +207,8 @@ func (x *XSK) settle() (total int) {
 		}
 		u.completion.Submit(n)
 		t.out -= n
-		total += n
 	}
+	return total
 }
 
 // abandon frees the packets that the queue did not take.

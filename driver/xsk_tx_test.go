@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -224,12 +225,18 @@ func TestXSKCloseWithFramesInFlight(t *testing.T) {
 		t.Errorf("Close of the UMEM: %v", err)
 	}
 	sent := r.takeSent()
-	time.AfterFunc(20*time.Millisecond, func() { r.use(sent[0]); r.use(sent[1]) })
+	var device sync.WaitGroup
+	device.Go(func() {
+		time.Sleep(20 * time.Millisecond)
+		r.use(sent[0])
+		r.use(sent[1])
+	})
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	if err := r.xsk.Close(ctx); err != nil {
 		t.Fatal(err)
 	}
+	device.Wait()
 	if got := sorted(r.completed()); !slices.Equal(got, []uint64{128, 2048 + 128}) {
 		t.Errorf("completed %#x", got)
 	}
