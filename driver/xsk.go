@@ -231,11 +231,11 @@ func (x *XSK) note(counter *atomic.Uint64, err error) {
 }
 
 // Close takes x off the queue pair; ordinary traffic goes on. It waits until the
-// frames that the device has are back, and fails with port.ErrState and their
-// number when ctx is done before; x goes on then. A stopped port has none. What
-// the device had no room for comes back unsent, and what is still on the tx ring
-// stays there. The goroutine that owns the queue pair calls Close; while Run has
-// the queue pair, any may. A second call does nothing.
+// frames that were taken from the tx ring are sent and back, and fails with
+// port.ErrState and their number when ctx is done before; x goes on then. On a
+// stopped port they come back unsent. What is still on the tx ring stays there.
+// The goroutine that owns the queue pair calls Close; while Run has the queue
+// pair, any may. A second call does nothing.
 func (x *XSK) Close(ctx context.Context) error {
 	if err := x.drain(ctx); err != nil {
 		return fmt.Errorf("%s: close the xsk on queue pair %d: %w", x.dev.Name(), x.cfg.Queue, err)
@@ -285,10 +285,7 @@ func (x *XSK) wind(down bool) (out int) {
 	if down {
 		x.tx.abandon()
 	}
-	if x.tx.queue != nil {
-		x.tx.queue.Reclaim()
-	}
-	x.settle()
+	x.send()
 	return x.tx.out
 }
 

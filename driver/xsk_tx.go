@@ -211,15 +211,18 @@ func (x *XSK) settle() (total int) {
 	return total
 }
 
-// abandon frees the packets that the queue did not take.
+// abandon frees what will not be sent when no more descriptors are taken: a frame
+// whose end was not seen and, on a stopped port, everything.
 func (t *xskTx) abandon() {
-	for _, b := range t.pending {
-		b.Free()
-	}
-	t.pending = t.pending[:0]
 	if t.partial.head != nil {
 		t.partial.head.Free()
 		t.partial = xskPartial{}
 		t.skipping = true
+	}
+	if t.queue == nil {
+		for _, b := range t.pending {
+			b.Free()
+		}
+		t.pending = t.pending[:0]
 	}
 }

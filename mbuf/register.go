@@ -38,8 +38,8 @@ type Registration struct {
 // packets may point to it; the pools do not take from it.
 //
 // A back end in another process needs a file. Where the area has none, Register
-// puts a memory file in plain pages under its addresses and keeps the contents;
-// nobody may write to it meanwhile. Physical addresses (IOVAPhysical) take an
+// puts a memory file in plain pages under its addresses, for good, and keeps the
+// contents; nobody may write to it meanwhile. Physical addresses (IOVAPhysical) take an
 // area with a file of hugepages.
 //
 // The area stays the application's, and mapped until Unregister has succeeded.

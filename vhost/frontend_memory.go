@@ -81,9 +81,11 @@ func (f *Frontend) updateMemory() error {
 	if !f.peer.tableSent {
 		return nil
 	}
-	// No back end likes to lose its memory under a running ring.
+	// No back end likes to lose its memory under a running ring. Transmit rings
+	// stop before and start after the receive rings, for those that pass frames
+	// on between them.
 	var running []int
-	for i := range f.rings {
+	for i := range slices.Backward(f.rings) {
 		if f.peer.switchable() && f.rings[i].enabled {
 			running = append(running, i)
 			if err := f.enable(i, false); err != nil {
@@ -94,7 +96,7 @@ func (f *Frontend) updateMemory() error {
 	f.peer.tableSent = false
 	err := f.shareMemory()
 	f.peer.tableSent = true // if it was refused, the one before stands
-	for _, i := range running {
+	for _, i := range slices.Backward(running) {
 		err = errors.Join(err, f.enable(i, true))
 	}
 	return err

@@ -69,7 +69,7 @@ func TestMemoryThatIsRefused(t *testing.T) {
 	}{
 		{protocolMemSlots | protocolReplyAck, addMemReg, []string{"ADD_MEM_REG 1"}},
 		{protocolReplyAck, setMemTable, []string{
-			"SET_VRING_ENABLE 0 0", "SET_VRING_ENABLE 1 0", "SET_MEM_TABLE 2", "SET_VRING_ENABLE 0 1", "SET_VRING_ENABLE 1 1",
+			"SET_VRING_ENABLE 1 0", "SET_VRING_ENABLE 0 0", "SET_MEM_TABLE 2", "SET_VRING_ENABLE 0 1", "SET_VRING_ENABLE 1 1",
 		}},
 	} {
 		s, sock := newScripted(t, dpdkFeatures, tt.protocol)
