@@ -42,9 +42,9 @@ type deviceRing interface {
 func newQueue(d *Device, s port.QueueSetup, accepted virtio.Features) (*Queue, error) {
 	q := &Queue{dev: d, setup: s}
 	if accepted.Has(virtio.RingPacked) {
-		q.ring = newPackedRing(s, d.bytes, accepted.Has(virtio.EventIdx))
+		q.ring = newPackedRing(s, d.memory.bytes, accepted.Has(virtio.EventIdx))
 	} else {
-		q.ring = newSplitRing(s, d.bytes, accepted.Has(virtio.EventIdx))
+		q.ring = newSplitRing(s, d.memory.bytes, accepted.Has(virtio.EventIdx))
 	}
 	if s.Interrupt {
 		event, err := port.NewEventFD()
