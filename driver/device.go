@@ -84,6 +84,7 @@ type Device struct {
 	accepted virtio.Features
 	rx       []*RxQueue
 	tx       []*TxQueue
+	xsks     []*XSK // bound to queue pairs
 	paths    port.Paths
 	base     port.Stats // counters at the last ResetStats
 	past     port.Stats // counters of queues that are gone

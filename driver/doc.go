@@ -21,6 +21,10 @@
 // they set outlives the reset of every Start. Each command ends within
 // Options.ControlTimeout, and at once when the port is stopped.
 //
+// A UMEM is memory of the application's own that a port sends from and receives
+// into without a copy; an XSK is its four rings on a queue pair, with the names
+// of AF_XDP.
+//
 // The queues follow the goroutine rules of package port. Nothing that the
 // device writes is trusted: a queue whose device breaks a rule stops, says so
 // through Err, and works again after Stop and Start.

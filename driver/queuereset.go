@@ -22,6 +22,7 @@ type QueueResetter interface {
 func (d *Device) ResetRxQueue(i int) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	defer d.holdXSKs()()
 	if err := d.resetQueue(virtio.RxQueue(i), i < len(d.rx)); err != nil {
 		return err
 	}
@@ -38,6 +39,7 @@ func (d *Device) ResetRxQueue(i int) error {
 func (d *Device) ResetTxQueue(i int) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	defer d.holdXSKs()()
 	if err := d.resetQueue(virtio.TxQueue(i), i < len(d.tx)); err != nil {
 		return err
 	}

@@ -79,7 +79,7 @@ func (d *Device) newTxQueue(i int, burst txBurst) (*TxQueue, error) {
 func (d *Device) setupTxQueue(q *TxQueue, i int) error {
 	err := d.setupVirtqueue(&q.virtqueue, queueWish{
 		index: virtio.TxQueue(i), desc: d.cfg.TxDesc,
-		indirect: true, onBroken: d.onBroken("transmit", i),
+		indirect: true, interrupt: d.cfg.TxInterrupts, onBroken: d.onBroken("transmit", i),
 	})
 	if err != nil {
 		return err

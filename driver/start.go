@@ -31,6 +31,7 @@ func (d *Device) Start() error {
 	}
 	d.state = started
 	d.active = d.cfg
+	d.attachXSKs()
 	d.linkUp.Store(d.link().Up)
 	d.log.Info(fmt.Sprintf("virtio: using %s Rx path on port %d", d.paths.Rx.Name, d.opts.ID))
 	d.log.Info(fmt.Sprintf("virtio: using %s Tx path on port %d", d.paths.Tx.Name, d.opts.ID))
@@ -115,6 +116,7 @@ func (d *Device) stop() error {
 		return nil
 	}
 	d.state = stopped
+	defer d.holdXSKs()()
 	err := d.transport.Reset(d.opts.ResetTimeout)
 	d.releaseQueues()
 	if err != nil {

@@ -91,9 +91,9 @@ type Buf struct {
 	// of the pseudo-header. CSumStart is 0 where the port does not know.
 	CSumStart, CSumOffset uint16
 
-	token uint32 // of a Lender
-
-	_ [40]byte // two whole cache lines: neighbours never share one
+	token uint32 // of a Lender, or the number of a frame
+	home  home   // of a buffer to which External memory is attached
+	// That makes two whole cache lines: neighbours never share one.
 }
 
 // Bytes gives the data of this segment. It stays valid until the Buf is
@@ -112,6 +112,10 @@ func (b *Buf) Next() *Buf { return b.next }
 
 // Segments is the number of segments of the chain; valid in the first.
 func (b *Buf) Segments() int { return int(b.segs) }
+
+// Token is what a Lender was given with the memory, or the number of a frame:
+// see NewFramePool.
+func (b *Buf) Token() uint32 { return b.token }
 
 // Headroom is the number of free bytes in front of the data.
 func (b *Buf) Headroom() int { return int(b.off) }
@@ -230,6 +234,13 @@ func (b *Buf) Chain(tail *Buf) {
 		last = last.next
 	}
 	b.Link(last, tail)
+}
+
+// Unlink takes the first segment off a chain and returns the rest, or nil. What
+// b says of the packet, such as its length, is that of the chain still.
+func (b *Buf) Unlink() (rest *Buf) {
+	rest, b.next = b.next, nil
+	return rest
 }
 
 // Link hangs the packet tail behind last, the last segment of the packet b.

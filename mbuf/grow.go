@@ -13,20 +13,21 @@ const maxShared = 8
 // subscriber is who wants to know about new memory.
 type subscriber struct {
 	grown func(added []Region) error
-	undo  []func(added []Region)
+	undo  []func(gone []Region) error
 }
 
-// OnGrow registers a function that Grow calls with the new regions before any
-// of that memory is handed out: the place to map it for a device. Its error
-// undoes the growth; then undo is called where grown has succeeded, so that
-// it takes the mapping back. Both run on the goroutine that grows the memory
-// and must not call Grow, OnGrow or Close.
+// OnGrow registers a function that Grow and Register call with the new regions
+// before any of that memory is handed out: the place to map it for a device.
+// Its error undoes the growth; then undo is called where grown has succeeded,
+// so that it takes the mapping back, as it is when Unregister takes memory
+// away. Both run on the goroutine that changes the memory and must not call
+// Grow, Register, Unregister, OnGrow or Close.
 //
 // OnGrow waits for a growth that is under way. A transport that calls OnGrow,
 // then Regions and maps those, all under a lock of its own that grown takes
 // too, sees every region once. Stop ends the subscription; it does not wait
 // for a call that is under way.
-func (m *Memory) OnGrow(grown func(added []Region) error, undo ...func(added []Region)) (stop func()) {
+func (m *Memory) OnGrow(grown func(added []Region) error, undo ...func(gone []Region) error) (stop func()) {
 	m.growing.Lock()
 	defer m.growing.Unlock()
 	s := &subscriber{grown: grown, undo: undo}
@@ -62,26 +63,17 @@ func (m *Memory) grow(size int) (added []Region, err error) {
 }
 
 func (m *Memory) add(size int) ([]Region, error) {
-	taken := m.Regions()
-	m.mu.Lock()
-	closed, subscribers := m.closed, slices.Clone(m.subscribers)
-	m.mu.Unlock()
-	switch {
-	case closed:
-		return nil, fmt.Errorf("the memory is closed: %w", os.ErrClosed)
-	case size <= 0:
+	if size <= 0 {
 		return nil, errors.New("must be more than 0")
-	case m.cfg.IOVA == IOVAVirtual && len(taken) >= maxShared:
-		return nil, fmt.Errorf("it would be region %d, and a vhost-user back end takes at most %d: start with more memory (-m), or add more at a time", len(taken)+1, maxShared)
+	}
+	if err := m.mayGrow(); err != nil {
+		return nil, err
 	}
 	s, err := newSegment(m.cfg, size)
 	if err != nil {
 		return nil, err
 	}
-	added, err := m.cfg.assign(s, taken)
-	if err == nil {
-		err = announce(subscribers, added)
-	}
+	added, err := m.admit(Region{Bytes: s.bytes, FD: s.fd, PageSize: s.pageSize})
 	if err != nil {
 		return nil, errors.Join(err, s.close())
 	}
@@ -94,19 +86,49 @@ func (m *Memory) add(size int) ([]Region, error) {
 	return added, nil
 }
 
+// mayGrow reports why there can be no further region. The caller holds growing.
+func (m *Memory) mayGrow() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return fmt.Errorf("the memory is closed: %w", os.ErrClosed)
+	}
+	if n := len(m.regions()); m.cfg.IOVA == IOVAVirtual && n >= maxShared {
+		return fmt.Errorf("it would be region %d, and a vhost-user back end takes at most %d: start with more memory (-m), or add more at a time", n+1, maxShared)
+	}
+	return nil
+}
+
+// admit gives new memory its device addresses and tells every subscriber. The
+// caller holds growing.
+func (m *Memory) admit(whole Region) ([]Region, error) {
+	m.mu.Lock()
+	taken, subscribers := m.regions(), slices.Clone(m.subscribers)
+	m.mu.Unlock()
+	added, err := m.cfg.assign(whole, taken)
+	if err != nil {
+		return nil, err
+	}
+	return added, announce(subscribers, added)
+}
+
 // announce tells every subscriber, or none.
 func announce(subscribers []*subscriber, added []Region) error {
 	for i, s := range subscribers {
-		err := s.grown(slices.Clone(added))
-		if err == nil {
-			continue
+		if err := s.grown(slices.Clone(added)); err != nil {
+			return errors.Join(err, withdraw(subscribers[:i], added))
 		}
-		for _, earlier := range slices.Backward(subscribers[:i]) {
-			for _, undo := range earlier.undo {
-				undo(slices.Clone(added))
-			}
-		}
-		return err
 	}
 	return nil
+}
+
+// withdraw tells the subscribers, the last one first, that memory goes.
+func withdraw(subscribers []*subscriber, gone []Region) error {
+	var errs []error
+	for _, s := range slices.Backward(subscribers) {
+		for _, undo := range s.undo {
+			errs = append(errs, undo(slices.Clone(gone)))
+		}
+	}
+	return errors.Join(errs...)
 }

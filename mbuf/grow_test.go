@@ -89,7 +89,10 @@ func TestGrowIsUndoneWhenOneRefuses(t *testing.T) {
 	subscribe := func(name string, err error) (stop func()) {
 		return m.OnGrow(
 			func([]Region) error { calls = append(calls, name); return err },
-			func(added []Region) { calls = append(calls, fmt.Sprintf("undo %s of %d", name, len(added))) },
+			func(gone []Region) error {
+				calls = append(calls, fmt.Sprintf("undo %s of %d", name, len(gone)))
+				return nil
+			},
 		)
 	}
 	refusal := errors.New("no room in the IOMMU")

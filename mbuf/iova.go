@@ -2,11 +2,9 @@ package mbuf
 
 import "fmt"
 
-// assign gives a new segment its device addresses: one region, or with
-// physical addresses as many as it takes. Those of the regions there are stay
-// theirs.
-func (cfg MemoryConfig) assign(s *segment, taken []Region) ([]Region, error) {
-	whole := Region{Bytes: s.bytes, FD: s.fd, PageSize: s.pageSize}
+// assign gives new memory its device addresses: one region, or with physical
+// addresses as many as it takes. Those of the regions there are stay theirs.
+func (cfg MemoryConfig) assign(whole Region, taken []Region) ([]Region, error) {
 	switch cfg.IOVA {
 	case IOVAPhysical:
 		return physicalRegions(whole)
@@ -15,7 +13,7 @@ func (cfg MemoryConfig) assign(s *segment, taken []Region) ([]Region, error) {
 		for _, r := range taken {
 			ranges = without(ranges, AddrRange{r.IOVA, r.end() - 1})
 		}
-		iova, err := pickIOVA(ranges, uint64(len(s.bytes)), uint64(s.pageSize))
+		iova, err := pickIOVA(ranges, uint64(len(whole.Bytes)), uint64(whole.PageSize))
 		if err != nil {
 			return nil, err
 		}

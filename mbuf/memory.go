@@ -120,6 +120,7 @@ type Memory struct {
 	mu          sync.Mutex
 	segments    []*segment
 	areas       []*area
+	brought     []*Registration
 	subscribers []*subscriber
 	closed      bool
 }
@@ -148,11 +149,18 @@ func NewMemory(cfg MemoryConfig) (*Memory, error) {
 func (m *Memory) Regions() []Region {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	regions := make([]Region, len(m.areas))
-	for i, a := range m.areas {
-		regions[i] = a.Region
+	return m.regions()
+}
+
+// regions is Regions; the caller holds mu.
+func (m *Memory) regions() (all []Region) {
+	for _, a := range m.areas {
+		all = append(all, a.Region)
 	}
-	return regions
+	for _, r := range m.brought {
+		all = append(all, r.regions...)
+	}
+	return all
 }
 
 // Mode says where the device addresses come from.
@@ -162,8 +170,9 @@ func (m *Memory) Mode() IOVAMode { return m.cfg.IOVA }
 // Memory added later may have others, see Region.
 func (m *Memory) PageSize() int { return m.pageSize }
 
-// Close unmaps the memory. No device and no buffer may use it any more. A
-// second call does nothing.
+// Close unmaps the memory, but for what Register brought: that stays the
+// application's. No device and no buffer may use it any more. A second call
+// does nothing.
 func (m *Memory) Close() error {
 	m.growing.Lock()
 	defer m.growing.Unlock()
@@ -173,7 +182,10 @@ func (m *Memory) Close() error {
 	for _, s := range m.segments {
 		errs = append(errs, s.close())
 	}
-	m.segments, m.areas, m.subscribers, m.closed = nil, nil, nil, true
+	for _, r := range m.brought {
+		errs = append(errs, unix.Close(r.fd))
+	}
+	m.segments, m.areas, m.brought, m.subscribers, m.closed = nil, nil, nil, nil, true
 	return errors.Join(errs...)
 }
 

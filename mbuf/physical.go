@@ -35,10 +35,11 @@ func fuse(whole Region, addresses []uint64) []Region {
 		start, end := i*whole.PageSize, (i+1)*whole.PageSize
 		if n := len(runs); n > 0 && runs[n-1].end() == address {
 			last := &runs[n-1]
-			last.Bytes = whole.Bytes[last.Offset:end:end]
+			from := last.Offset - whole.Offset
+			last.Bytes = whole.Bytes[from:end:end]
 			continue
 		}
-		runs = append(runs, Region{Bytes: whole.Bytes[start:end:end], IOVA: address, FD: whole.FD, Offset: int64(start), PageSize: whole.PageSize})
+		runs = append(runs, Region{Bytes: whole.Bytes[start:end:end], IOVA: address, FD: whole.FD, Offset: whole.Offset + int64(start), PageSize: whole.PageSize})
 	}
 	return runs
 }

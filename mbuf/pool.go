@@ -16,6 +16,9 @@ type Pool struct {
 	total int // buffers now; 0 when the pool is closed
 	free  []*Buf
 	zones []Zone
+
+	external *External // its buffers go back to their own pools; nil: they stay here
+	fixed    bool      // the buffers are over memory that the pool did not choose
 }
 
 // PoolConfig says what a pool holds.
@@ -116,6 +119,10 @@ func (p *Pool) Get() *Buf {
 // Put gives one buffer back; it must be a buffer of this pool and not part
 // of a chain.
 func (p *Pool) Put(b *Buf) {
+	if p.external != nil {
+		p.external.takeBack([]*Buf{b})
+		return
+	}
 	p.mu.Lock()
 	p.free = append(p.free, b)
 	p.mu.Unlock()
@@ -134,6 +141,10 @@ func (p *Pool) take(dst []*Buf) int {
 
 // give puts all of src on top of the stack.
 func (p *Pool) give(src []*Buf) {
+	if p.external != nil {
+		p.external.takeBack(src)
+		return
+	}
 	p.mu.Lock()
 	p.free = append(p.free, src...)
 	p.mu.Unlock()

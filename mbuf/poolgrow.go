@@ -15,6 +15,9 @@ func (p *Pool) Grow(n int) error {
 	if n <= 0 {
 		return fmt.Errorf("mbuf: pool %s cannot grow by %d buffers: must be more than 0", p.name, n)
 	}
+	if p.fixed {
+		return fmt.Errorf("mbuf: pool %s cannot grow: its frames are those of a given area", p.name)
+	}
 	bufs, zones, err := p.carve(n)
 	if errors.Is(err, ErrNoMemory) {
 		if _, err := p.mem.grow(PoolMemory(p.mem.Mode(), n, p.room)); err != nil {

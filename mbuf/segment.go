@@ -67,29 +67,38 @@ func mapSegment(size, pageSize, node int) (_ *segment, err error) {
 			err = errors.Join(err, s.close())
 		}
 	}()
-	plain, flags := pageSize == unix.Getpagesize(), unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING
-	if !plain {
-		flags |= unix.MFD_HUGETLB | bits.TrailingZeros(uint(pageSize))<<unix.MFD_HUGE_SHIFT
-	}
-	if s.fd, err = unix.MemfdCreate("vionet", flags); err != nil {
-		s.fd = -1
-		return nil, pageSizeError(pageSize, err)
-	}
 	size = roundUp(size, pageSize)
-	if err := unix.Ftruncate(s.fd, int64(size)); err != nil {
-		return nil, fmt.Errorf("memory file of %d bytes: %w: lower -m or --total-num-mbufs", size, err)
+	if s.fd, err = memoryFile(size, pageSize); err != nil {
+		return nil, err
 	}
-	// Who is given the file can be sure that it stays.
-	if _, err := unix.FcntlInt(uintptr(s.fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK); err != nil {
-		return nil, fmt.Errorf("seal the memory file: %w", err)
-	}
-	if plain {
+	if pageSize == unix.Getpagesize() {
 		return s, s.mapPlain(size, node)
 	}
 	if err := onNode(node, func() error { return s.mapHuge(size) }); err != nil {
 		return nil, shortageError(size, pageSize, node, err)
 	}
 	return s, nil
+}
+
+// memoryFile makes a file of size bytes, whole pages of pageSize.
+func memoryFile(size, pageSize int) (fd int, err error) {
+	flags := unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
+	if pageSize != unix.Getpagesize() {
+		flags |= unix.MFD_HUGETLB | bits.TrailingZeros(uint(pageSize))<<unix.MFD_HUGE_SHIFT
+	}
+	if fd, err = unix.MemfdCreate("vionet", flags); err != nil {
+		return -1, pageSizeError(pageSize, err)
+	}
+	if err = unix.Ftruncate(fd, int64(size)); err != nil {
+		err = fmt.Errorf("memory file of %d bytes: %w: lower -m or --total-num-mbufs", size, err)
+	} else if _, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK); err != nil {
+		// Sealed, so that who is given the file can be sure that it stays.
+		err = fmt.Errorf("seal the memory file: %w", err)
+	}
+	if err != nil {
+		return -1, errors.Join(err, unix.Close(fd))
+	}
+	return fd, nil
 }
 
 // mapPlain maps plain pages that come, when they are first touched, from the

@@ -10,12 +10,13 @@ import (
 )
 
 // The MSI-X vectors of a device: configVector tells of changes of the
-// configuration, queueVector+i of receive queue i. Transmit queues and the
-// control queue are polled.
+// configuration, queueVector+i of receive queue i. Transmit queues take vectors
+// from the last one down, so that a device that has few of them still has them
+// for reception. The control queue is polled.
 const (
 	configVector = 0
 	queueVector  = 1
-	maxVectors   = queueVector + 128 // a device has 128 receive queues at most
+	maxVectors   = queueVector + 2*128 // a device has 128 queue pairs at most
 )
 
 // interruptEvents is who is told of what; on goroutines of the interrupts'.
@@ -161,16 +162,36 @@ func (n *interrupts) lineEnded(err error) {
 	}
 }
 
+// vector is the place of a virtqueue's MSI-X vector, if there is one.
+func (n *interrupts) vector(index int) int {
+	if index%2 == 0 {
+		return queueVector + index/2
+	}
+	return n.vectors - 1 - index/2
+}
+
+// unused reports whether vector v is there for virtqueue index.
+func (n *interrupts) unused(v, index int) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for other := range n.queues {
+		if other != index && n.vector(other) == v {
+			return false
+		}
+	}
+	return v >= queueVector && v < n.vectors
+}
+
 // addQueue makes the event of a virtqueue that is about to be set up, and
 // gives the vector to set it up with.
 func (n *interrupts) addQueue(index int) (vector uint16, err error) {
-	if index < 0 || index%2 != 0 {
-		return 0, fmt.Errorf("virtqueue %d is no receive queue: interrupts of it: %w", index, port.ErrNotSupported)
+	if index < 0 {
+		return 0, fmt.Errorf("interrupts of virtqueue %d: %w", index, port.ErrInvalid)
 	}
-	v := queueVector + index/2
-	if n.line == nil && v >= n.vectors {
-		return 0, fmt.Errorf("receive queue %d: %w: the function has %d MSI-X vectors, %d are needed, one more than there are receive queues: give QEMU's device vectors=%d or more",
-			index/2, port.ErrNotSupported, n.vectors, v+1, v+1)
+	v := n.vector(index)
+	if n.line == nil && !n.unused(v, index) {
+		return 0, fmt.Errorf("interrupts of virtqueue %d: %w: the function has %d MSI-X vectors, one is needed for the configuration and one for each queue that interrupts: give QEMU's device vectors=%d or more",
+			index, port.ErrNotSupported, n.vectors, index+2)
 	}
 	e, err := port.NewEventFD()
 	if err != nil {
@@ -205,7 +226,7 @@ func (n *interrupts) removeQueue(index int) error {
 	}
 	var err error
 	if n.line == nil {
-		err = n.access.route(queueVector+index/2, -1)
+		err = n.access.route(n.vector(index), -1)
 	}
 	return join(err, e.Close())
 }

@@ -100,6 +100,42 @@ func TestVectors(t *testing.T) {
 	}
 }
 
+// Transmit queues take vectors from the last one down, until they meet those of
+// the receive queues.
+func TestTransmitVectors(t *testing.T) {
+	a, common, _, _ := newFakeAccess(virtio.Version1)
+	common.set16(regNumQueues, 5)
+	a.vectors = 4
+	tr := openFake(t, a)
+	for _, q := range []struct{ index, vector int }{{0, 1}, {1, 3}, {2, 2}} {
+		if _, err := tr.SetupQueue(port.QueueSetup{Index: q.index, Size: 256, Interrupt: true}); err != nil {
+			t.Fatal(err)
+		}
+		event, err := tr.QueueEvent(q.index)
+		if err != nil {
+			t.Fatal(err)
+		}
+		signal(t, a.routes[q.vector])
+		if err := event.Wait(t.Context()); err != nil {
+			t.Errorf("virtqueue %d: %v", q.index, err)
+		}
+	}
+	if _, err := tr.SetupQueue(port.QueueSetup{Index: 3, Size: 256, Interrupt: true}); !errors.Is(err, port.ErrNotSupported) {
+		t.Errorf("a fourth queue: %v, want ErrNotSupported", err)
+	}
+	if err := tr.Reset(time.Second); err != nil {
+		t.Fatal(err)
+	}
+	for _, vector := range []int{1, 2, 3} {
+		if a.routes[vector] != -1 {
+			t.Errorf("vector %d still signals %d after the reset", vector, a.routes[vector])
+		}
+	}
+	if err := tr.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Without Watch and without interrupts of queues nothing is set up.
 func TestPollingCostsNothing(t *testing.T) {
 	before := openFDs(t)
@@ -132,9 +168,10 @@ func TestVectorsRefused(t *testing.T) {
 	}{
 		{
 			name: "fewer than queues", index: 6, err: port.ErrNotSupported,
-			text: "receive queue 3: operation not supported: the function has 4 MSI-X vectors, 5 are needed, one more than there are receive queues: give QEMU's device vectors=5",
+			text: "interrupts of virtqueue 6: operation not supported: the function has 4 MSI-X vectors, one is needed for the configuration and one for each queue that interrupts: give QEMU's device vectors=8",
 		},
-		{name: "transmit queue", index: 3, err: port.ErrNotSupported, text: "no receive queue"},
+		{name: "transmit queue with none left", index: 7, err: port.ErrNotSupported, text: "give QEMU's device vectors=9"},
+		{name: "no queue", index: -1, err: port.ErrInvalid, text: "virtqueue -1"},
 		{
 			name: "neither vectors nor a line", err: port.ErrNotSupported, text: "no MSI-X vectors",
 			change: func(a *fakeAccess, _ *fakeRegisters) { a.vectors = 0 },

@@ -107,13 +107,15 @@ func (t *Transport) mapGrown(added []mbuf.Region) error {
 	return t.fail(t.access.mapDMA(added))
 }
 
-// unmapGrown takes new memory back that another device can't have.
-func (t *Transport) unmapGrown(added []mbuf.Region) {
+// unmapGrown takes memory back: new one that another device can't have, or one
+// that the application has back.
+func (t *Transport) unmapGrown(gone []mbuf.Region) error {
 	t.mapping.Lock()
 	defer t.mapping.Unlock()
-	if err := t.access.unmapDMA(added); err != nil {
-		t.log.Error(t.fail(err).Error())
+	if t.closed {
+		return nil
 	}
+	return t.fail(t.access.unmapDMA(gone))
 }
 
 // Reset makes the device forget everything and waits until it has, timeout at

@@ -110,10 +110,10 @@ func (t *Transport) watchRemoval() error {
 	return nil
 }
 
-// QueueEvent is what a receive queue's virtqueue signals, after a SetupQueue
-// that asked for interrupts. Without them the error wraps port.ErrNotSupported.
-// A Waiter may wake without a cause, where all queues share one interrupt. It
-// ends with the next Reset or Close.
+// QueueEvent is what a virtqueue signals, after a SetupQueue that asked for
+// interrupts. Without them the error wraps port.ErrNotSupported. A Waiter may
+// wake without a cause, where all queues share one interrupt. It ends with the
+// next Reset or Close.
 func (t *Transport) QueueEvent(index int) (port.Waiter, error) {
 	if err := t.use(); err != nil {
 		return nil, err

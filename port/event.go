@@ -19,6 +19,9 @@ type Waiter interface {
 	// ctx is done. One goroutine at a time may call it. After the device was
 	// closed it returns an error that wraps ErrClosed.
 	Wait(ctx context.Context) error
+	// FD is a descriptor on which every signal is a readable edge (EPOLLIN with
+	// EPOLLET), for who waits for several at once. It belongs to the Waiter.
+	FD() int
 }
 
 // EventFD is a Waiter on an eventfd, which sleeps in Go's poller: a waiting

@@ -35,6 +35,9 @@ type Config struct {
 	MTU          int // bytes of L3 data; 0: the port's default, 1500
 	// RxInterrupts makes RxQueue.Wait possible.
 	RxInterrupts bool
+	// TxInterrupts makes TxWaiter.Wait possible, where a port's transmit queues
+	// have it.
+	TxInterrupts bool
 	// RSS asks for receive-side scaling; nil: the device spreads packets as it
 	// likes. A field that is zero stays as it was; at first that is the usual
 	// key, a table that goes round the receive queues, and all types.
@@ -119,6 +122,19 @@ type TxQueue interface {
 	UseCache(c *mbuf.Cache)
 	// Err is nil, or why the queue has stopped for good.
 	Err() error
+}
+
+// TxWaiter is a TxQueue on which a sender can sleep while the ring is full; a
+// type assertion tells.
+type TxWaiter interface {
+	// Wait sleeps until at least free descriptors, 1 to as many as the queue
+	// has, are free, or until ctx is done, whose cause it returns then. Packets
+	// that were sent are freed on the way. The device wakes the sender once for
+	// many descriptors, where it can be told to (EVENT_IDX). The port must have
+	// been configured with TxInterrupts; otherwise the error wraps
+	// ErrNotSupported. After Stop or Close it wraps ErrClosed, on a queue whose
+	// device broke a rule it is Err. The goroutine that calls Burst calls it.
+	Wait(ctx context.Context, free int) error
 }
 
 // Stats are a port's counters. Bytes are those of Ethernet frames, without

@@ -36,6 +36,10 @@
 // is the full fence wanted between the two; on arm64 it is STLR followed by
 // LDAR, which are ordered.
 //
+// An interrupt is lost in the same way with the sides changed over, and so it
+// is not: Arm and ArmAfter write the wish and then look, Flush writes the index
+// and then reads the wish.
+//
 // # Trust
 //
 // Neither side believes the other. What the peer writes is read once, into a

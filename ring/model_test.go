@@ -435,6 +435,27 @@ func TestB15BatchesOfTheSpecification(t *testing.T) {
 	}
 }
 
+// TestB19RestOfABatchIsNotSleptOver takes one completion of a batch of three,
+// which the device reports by the last one.
+func TestB19RestOfABatchIsNotSleptOver(t *testing.T) {
+	for _, packed := range []bool{false, true} {
+		r := newModelRig(t, packed, 16, 16, Options{InOrder: true}, false)
+		var heads [4]uint16
+		r.drv.AddEach(r.segments(4), 0, heads[:])
+		r.drv.Publish()
+		r.dev.use([]modelChain{{head: heads[0], slots: 1}, {head: heads[1], slots: 1}, {head: heads[2], slots: 1}}, true)
+		var dst [1]Completion
+		for left := 2; left >= 0; left-- {
+			if n := r.drv.Harvest(dst[:]); n != 1 {
+				t.Fatalf("packed=%v: harvested %d: %v", packed, n, r.drv.Err())
+			}
+			if armed := r.drv.Arm(); armed != (left == 0) {
+				t.Errorf("packed=%v: armed: %v, with %d to harvest", packed, armed, left)
+			}
+		}
+	}
+}
+
 // TestB15BadBatchFreesNothing names a chain that is not the device's.
 func TestB15BadBatchFreesNothing(t *testing.T) {
 	for _, packed := range []bool{false, true} {

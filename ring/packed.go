@@ -307,23 +307,31 @@ func (r *Packed) release(head uint16) {
 }
 
 // Arm asks the device for an interrupt; see Driver.
-func (r *Packed) Arm() bool {
+func (r *Packed) Arm() bool { return r.ArmAfter(1) }
+
+// ArmAfter asks for one when n descriptors are free; see Driver. With EVENT_IDX
+// the last of them is the one that the device is to pass (virtio 1.2, section
+// 2.8.10).
+func (r *Packed) ArmAfter(n int) bool {
 	event := uint32(eventEnable) << 16
 	if r.opts.EventIdx {
-		event = uint32(eventDesc)<<16 | uint32(r.takenPosition())
+		last := place{offset: r.taken, wrap: r.wrap}
+		last.move(n-1, r.size)
+		event = uint32(eventDesc)<<16 | uint32(last.position())
 	}
+	// The store is the fence between asking and looking.
 	r.areas.driverEvent.Store(event)
-	_, _, ok := r.used()
-	return !ok || r.free == r.limit
+	return !r.completed()
 }
 
-// takenPosition is where the next used descriptor will be, with its wrap
-// counter.
-func (r *Packed) takenPosition() uint16 {
-	if r.wrap {
-		return uint16(r.taken) | 1<<15
+// completed reports whether there is something to harvest, be it the rest of a
+// batch, which no descriptor shows.
+func (r *Packed) completed() bool {
+	if r.batch.open {
+		return true
 	}
-	return uint16(r.taken)
+	_, _, ok := r.used()
+	return ok && r.free < r.limit
 }
 
 // Disarm tells the device that no interrupts are wanted.

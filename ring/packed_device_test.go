@@ -16,7 +16,9 @@ import (
 type sides struct {
 	drv     Driver
 	dev     Device
-	inOrder bool
+	opts    Options
+	packed  bool
+	limit   int                               // descriptors
 	rebuild func(base uint32) (Device, error) // another device, over the same ring
 
 	offered []uint16 // made available, not taken, by head
@@ -25,7 +27,8 @@ type sides struct {
 	recent  int          // of those, since the last completion
 	done    []Completion // completed, not shown
 	shown   []Completion // and shown, not harvested
-	armed   bool         // the next completion must interrupt
+	armed   bool         // the driver waits for an interrupt,
+	due     int          // which comes after that many: chains, or descriptors if packed
 	asleep  bool         // the next chain must be kicked for
 	serial  uint64
 }
@@ -45,7 +48,7 @@ func newSides(tb testing.TB, packed bool, size int, opts Options, indirect bool)
 		}
 		return tables[off:][:n], true
 	}}
-	s := &sides{inOrder: opts.InOrder, segs: map[uint16][]Segment{}, asleep: true}
+	s := &sides{opts: opts, packed: packed, limit: size, segs: map[uint16][]Segment{}, asleep: true}
 	var err, devErr error
 	if packed {
 		l, layoutErr := NewPackedLayout(size)
@@ -149,7 +152,7 @@ func (s *sides) complete(rng *rand.Rand) error {
 	s.recent = 0
 	for range rng.IntN(len(s.taken) + 1) {
 		i := 0
-		if !s.inOrder {
+		if !s.opts.InOrder {
 			i = rng.IntN(len(s.taken))
 		}
 		id := s.taken[i]
@@ -159,11 +162,50 @@ func (s *sides) complete(rng *rand.Rand) error {
 		s.dev.Complete([]Completion{{id, uint32(s.serial)}})
 	}
 	interrupt := s.dev.Flush()
-	if len(s.done) > 0 && s.armed && !interrupt {
-		return errors.New("the driver waits for an interrupt and gets none")
+	for _, c := range s.done {
+		s.due -= s.places(c.Head)
 	}
-	s.armed = s.armed && len(s.done) == 0
+	reached := len(s.done) > 0 && s.due <= 0
 	s.shown, s.done = append(s.shown, s.done...), nil
+	switch {
+	case s.armed && reached && !interrupt:
+		return errors.New("the driver waits for an interrupt and gets none")
+	case s.armed && s.opts.EventIdx && interrupt && !reached:
+		return fmt.Errorf("the driver is interrupted %d places too early", s.due)
+	}
+	s.armed = s.armed && !reached
+	return nil
+}
+
+// places is by how much the completion of a chain moves the position of the
+// next one.
+func (s *sides) places(head uint16) int {
+	if s.packed {
+		return s.drv.Cost(len(s.segs[head]))
+	}
+	return 1
+}
+
+// arm asks for an interrupt when a random number of descriptors is free.
+func (s *sides) arm(rng *rand.Rand) error {
+	chains := len(s.offered) + len(s.taken) + len(s.shown)
+	owned := s.limit - s.drv.Free()
+	s.due = 1
+	if owned == 0 || rng.IntN(2) == 0 {
+		s.armed = s.drv.Arm()
+	} else {
+		n := 1 + rng.IntN(owned)
+		s.armed = s.drv.ArmAfter(n)
+		switch {
+		case s.opts.EventIdx && s.packed:
+			s.due = n
+		case s.opts.EventIdx:
+			s.due = (n*chains + owned - 1) / owned
+		}
+	}
+	if s.armed != (len(s.shown) == 0) {
+		return fmt.Errorf("armed: %v, with %d completions to harvest", s.armed, len(s.shown))
+	}
 	return nil
 }
 
@@ -177,10 +219,10 @@ func (s *sides) harvest(rng *rand.Rand) error {
 	return nil
 }
 
-func (s *sides) suppress(rng *rand.Rand) {
+func (s *sides) suppress(rng *rand.Rand) error {
 	switch rng.IntN(4) {
 	case 0:
-		s.armed = s.drv.Arm() && len(s.shown) == 0
+		return s.arm(rng)
 	case 1:
 		s.drv.Disarm()
 		s.armed = false
@@ -191,6 +233,7 @@ func (s *sides) suppress(rng *rand.Rand) {
 		s.dev.Notify(true)
 		s.asleep = s.dev.Pending() == 0
 	}
+	return nil
 }
 
 // another has a new device go on where this one is, as after a stop.
@@ -248,7 +291,7 @@ func (s *sides) step(rng *rand.Rand) (err error) {
 	case 9, 10:
 		err = s.harvest(rng)
 	case 11, 12:
-		s.suppress(rng)
+		err = s.suppress(rng)
 	case 13:
 		err = s.another()
 	}

@@ -47,6 +47,12 @@ type Driver interface {
 	// reports false, with nothing armed for sure, when a completion is there
 	// already: look first, then sleep (section 2.7.7.1).
 	Arm() bool
+	// ArmAfter is Arm for who needs much room: with EVENT_IDX the interrupt comes
+	// when about n of the descriptors that the device owns are free again, and
+	// not before; without it with the next completion. n is 1 to the number of
+	// descriptors that the device owns. Like Arm it reports false when a
+	// completion is there already: harvest it, and ask anew for what is missing.
+	ArmAfter(n int) bool
 	// Disarm tells the device that no interrupts are wanted.
 	Disarm()
 	// Outstanding goes through the heads of the chains that the device owns. It

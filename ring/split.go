@@ -234,10 +234,21 @@ func (r *Split) release(head uint16) {
 }
 
 // Arm asks the device for an interrupt; see Driver.
-func (r *Split) Arm() bool {
+func (r *Split) Arm() bool { return r.arm(r.taken) }
+
+// ArmAfter asks for one when n descriptors are free; see Driver. The used index
+// counts chains: how many of them n descriptors are is known on average only.
+func (r *Split) ArmAfter(n int) bool {
+	chains, owned := int(r.next-r.taken), r.limit-r.spare
+	return r.arm(r.taken + uint16((n*chains+owned-1)/owned) - 1)
+}
+
+// arm asks for an interrupt with the next completion, or where there is
+// EVENT_IDX when the used index passes event.
+func (r *Split) arm(event uint16) bool {
 	r.flags = 0
 	if r.opts.EventIdx {
-		r.areas.setUsedEvent(r.taken)
+		r.areas.setUsedEvent(event)
 	}
 	// The store of the available word is the fence between asking and
 	// looking.

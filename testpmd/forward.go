@@ -123,8 +123,10 @@ func (c *Console) startForwarding(txFirst int) {
 	c.printQueues()
 	n := c.nbWorkers(len(links))
 	for k := range n {
+		active := share(f.active, k, n)
 		f.workers = append(f.workers, &worker{
-			core: c.fwdCores[k], forward: f.records.timed(c.mode.Forward), streams: only(share(f.streams, k, n), share(f.active, k, n)),
+			core: c.fwdCores[k], forward: f.records.timed(c.mode.Forward), streams: only(share(f.streams, k, n), active),
+			poller: c.newPoller(c.fwdCores[k], only(share(links, k, n), active)), generates: c.mode.Generates,
 			cache: c.Pool.NewCache(max(mbuf.DefaultCacheSize, 2*c.Options.Burst)), drain: c.Options.FlushRx, txFirst: txFirst,
 			stop: &f.stop, ready: make(chan struct{}), faults: c.faults,
 		})
@@ -193,6 +195,9 @@ var errNotFinished = errors.New("a forwarding core does not finish its burst")
 // halt makes the workers end within limit.
 func (f *forwarding) halt(limit time.Duration) error {
 	f.stop.Store(true)
+	for _, w := range f.workers {
+		w.wake()
+	}
 	select {
 	case <-f.done:
 		return nil

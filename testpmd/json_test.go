@@ -126,7 +126,7 @@ func TestJSONValues(t *testing.T) {
 		"show config txtimes":                  `{"interburst_gap":0,"intraburst_gap":0}`,
 		"show config rxpkts":                   `{"segments":[]}`,
 		"show config rxoffs":                   `{"offsets":[]}`,
-		"show config fwd": `{"mode":"io","retry":null,"tx_buffer":null,"nb_ports":2,"cores":[{"lcore":1,"streams":[` +
+		"show config fwd": `{"mode":"io","retry":null,"tx_buffer":null,"poll":{"mode":"busy","spin_us":50},"nb_ports":2,"cores":[{"lcore":1,"streams":[` +
 			`{"rx_port":0,"rx_queue":0,"tx_port":1,"tx_queue":0,"peer":"02:00:00:00:00:01"},{"rx_port":1,"rx_queue":0,"tx_port":0,"tx_queue":0,"peer":"02:00:00:00:00:00"},` +
 			`{"rx_port":0,"rx_queue":1,"tx_port":1,"tx_queue":1,"peer":"02:00:00:00:00:01"},{"rx_port":1,"rx_queue":1,"tx_port":0,"tx_queue":1,"peer":"02:00:00:00:00:00"}]}]}`,
 	} {

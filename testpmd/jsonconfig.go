@@ -16,8 +16,15 @@ type forwardingJSON struct {
 	Mode     string              `json:"mode"`
 	Retry    *retryJSON          `json:"retry"`     // null: without
 	TxBuffer *txBufferConfigJSON `json:"tx_buffer"` // null: without
+	Poll     pollJSON            `json:"poll"`
 	Ports    int                 `json:"nb_ports"`
 	Cores    []coreJSON          `json:"cores"`
+}
+
+// pollJSON is what forwarding cores do while nothing moves.
+type pollJSON struct {
+	Mode PollMode `json:"mode"`
+	Spin int64    `json:"spin_us"` // before a sleep in mode adaptive
 }
 
 type retryJSON struct {
@@ -40,7 +47,7 @@ func (c *Console) retryJSON() *retryJSON {
 func (c *Console) forwardingJSON() forwardingJSON {
 	links := c.links()
 	n := c.nbWorkers(len(links))
-	v := forwardingJSON{c.mode.Name, c.retryJSON(), c.txBufferConfigJSON(), c.nbPorts, []coreJSON{}}
+	v := forwardingJSON{c.mode.Name, c.retryJSON(), c.txBufferConfigJSON(), pollJSON{c.Options.PollMode, c.Options.Spin.Microseconds()}, c.nbPorts, []coreJSON{}}
 	for k := range n {
 		core := coreJSON{LCore: c.fwdCores[k].ID}
 		for _, l := range share(links, k, n) {

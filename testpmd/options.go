@@ -40,14 +40,16 @@ type Options struct {
 	Mode          string // name of the forwarding mode
 	Topology      Topology
 	Burst         int
-	NbCores       int   // forwarding cores in use
-	NbPorts       int   // forwarding ports in use; 0: all
-	PortList      []int // forwarding ports in order of use; none: all
-	CoreList      []int // forwarding cores in order of use, by lcore; none: all
-	SkipLinkCheck bool  // starting and stopping ports says nothing of their links
-	KeepStopped   bool  // leave the ports stopped at first
-	FlushRx       bool  // throw away what was received before forwarding starts
-	MuteLink      bool  // print nothing when a link changes
+	NbCores       int           // forwarding cores in use
+	NbPorts       int           // forwarding ports in use; 0: all
+	PortList      []int         // forwarding ports in order of use; none: all
+	CoreList      []int         // forwarding cores in order of use, by lcore; none: all
+	SkipLinkCheck bool          // starting and stopping ports says nothing of their links
+	KeepStopped   bool          // leave the ports stopped at first
+	FlushRx       bool          // throw away what was received before forwarding starts
+	MuteLink      bool          // print nothing when a link changes
+	PollMode      PollMode      // what forwarding cores do while nothing moves
+	Spin          time.Duration // without a packet, before a core sleeps in PollAdaptive
 	// RecordCycles and RecordBursts add what forwarding costs, and how full its
 	// bursts are, to the statistics of forwarding.
 	RecordCycles, RecordBursts bool
@@ -82,6 +84,7 @@ type Thresholds struct {
 func DefaultOptions() Options {
 	return Options{
 		Mode: engine.IO.Name, Topology: Paired, Burst: defaultBurst, NbCores: 1, FlushRx: true,
+		PollMode: PollBusy, Spin: DefaultSpin,
 		RxQueues: 1, TxQueues: 1, RSSTypes: rssIP, TxSegs: []int{engine.DefaultTxLen}, Peers: map[int][6]byte{},
 	}
 }

@@ -114,6 +114,7 @@ func (c *Console) wanted(p *portState) (port.Config, error) {
 	want := port.Config{
 		RxQueues: opts.RxQueues, TxQueues: opts.TxQueues, TxFreeThresh: opts.TxThresholds.Free,
 		RxOffloads: p.rxOffloads, TxOffloads: p.txOffloads,
+		RxInterrupts: opts.sleeps(), TxInterrupts: opts.sleeps(),
 		MTU: p.mtu, RSS: c.rssWanted(p), Pool: c.Pool,
 	}
 	var err error

@@ -67,6 +67,9 @@ func (c *Console) printForwarding() {
 	if c.txBuffer.Size > 0 {
 		b.WriteString(c.txBufferText())
 	}
+	if c.Options.sleeps() {
+		fmt.Fprintf(&b, "poll mode: %s\n", c.Options.pollText())
+	}
 	for k := range n {
 		own := share(links, k, n)
 		fmt.Fprintf(&b, "Logical Core %d (socket 0) forwards packets on %d streams:\n", c.fwdCores[k].ID, len(own))

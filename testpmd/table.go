@@ -45,7 +45,7 @@ var sections = []*section{
 var families = []func() []*command{
 	controlCommands, helpCommands,
 	showPortCommands, xstatsCommands, showConfigCommands, fwdStatsCommands, queueInfoCommands,
-	setCommands, coreCommands, packetCommands, linkCommands, addressCommands, recordCommands, txBufferCommands, logCommands,
+	setCommands, coreCommands, packetCommands, linkCommands, addressCommands, recordCommands, txBufferCommands, pollModeCommands, logCommands,
 	csumCommands, tsoCommands, vlanCommands, rssCommands,
 	portCommands, attachCommands, portConfigCommands, thresholdCommands, queueCommands, offloadCommands,
 	featureCommands, dumpCommands, flowCommands, refusedCommands,

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"vionet/mbuf"
+	"vionet/port"
 	"vionet/testpmd/engine"
 )
 
@@ -23,8 +24,12 @@ type worker struct {
 	drain   bool // throw away what was received before
 	txFirst int  // bursts to send first
 	stop    *atomic.Bool
-	ready   chan struct{} // closed when forwarding begins
-	faults  chan<- error
+	poller  *port.Poller // nil: it never sleeps
+	// generates says that the streams make their packets themselves.
+	generates bool
+	begin     time.Time     // of forwarding
+	ready     chan struct{} // closed when forwarding begins
+	faults    chan<- error
 }
 
 // Emptying a receive queue: what may sit in the longest ring is thrown away
@@ -54,6 +59,9 @@ func (w *worker) run() {
 	defer w.cache.Flush()
 	begin := sync.OnceFunc(func() { close(w.ready) })
 	defer begin()
+	if w.poller != nil {
+		defer w.poller.Close()
+	}
 	w.bind()
 	for _, s := range w.streams {
 		s.UseCache(w.cache)
@@ -66,6 +74,7 @@ func (w *worker) run() {
 		return
 	}
 	defer w.finish()
+	w.begin = time.Now()
 	for range w.txFirst {
 		for _, s := range w.streams {
 			engine.TxOnly.Forward(s)
@@ -74,7 +83,11 @@ func (w *worker) run() {
 			return
 		}
 	}
-	w.loop()
+	if w.poller == nil {
+		w.loop()
+	} else {
+		w.doze()
+	}
 }
 
 // finish lets go of what modes hold back.
@@ -113,14 +126,9 @@ func (w *worker) emptyQueues() {
 
 // loop is where packets are forwarded.
 func (w *worker) loop() {
-	idle, begin := 0, time.Now()
+	idle := 0
 	for !w.stop.Load() {
-		packets := 0
-		for _, s := range w.streams {
-			packets += w.forward(s)
-		}
-		packets += w.poll(begin)
-		if packets > 0 {
+		if w.round() > 0 {
 			idle = 0
 			continue
 		}
@@ -131,26 +139,42 @@ func (w *worker) loop() {
 	}
 }
 
+// round forwards a burst of each stream, sends what has waited long enough, and
+// returns the number of packets that moved or wait to.
+func (w *worker) round() (packets int) {
+	for _, s := range w.streams {
+		packets += w.forward(s)
+	}
+	return packets + w.poll()
+}
+
 // poll sends what has waited long enough in front of transmit queues, and
-// returns how many packets went. The clock is read once, and only when some wait.
-func (w *worker) poll(begin time.Time) (sent int) {
+// returns how many packets waited: as long as some do, nobody sleeps. The clock
+// is read once, and only then.
+func (w *worker) poll() (waiting int) {
 	var now time.Duration
 	for _, s := range w.streams {
-		if s.Waiting() == 0 {
+		n := s.Waiting()
+		if n == 0 {
 			continue
 		}
-		if now == 0 {
-			now = time.Since(begin)
+		if waiting == 0 {
+			now = time.Since(w.begin)
 		}
-		sent += s.Poll(now)
+		waiting += n
+		s.Poll(now)
 	}
-	return sent
+	return waiting
 }
 
 // rest gives back what was sent and lets other goroutines run.
 func (w *worker) rest() {
+	w.reclaim()
+	runtime.Gosched()
+}
+
+func (w *worker) reclaim() {
 	for _, s := range w.streams {
 		s.Tx.Reclaim()
 	}
-	runtime.Gosched()
 }

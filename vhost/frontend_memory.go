@@ -47,19 +47,22 @@ func (f *Frontend) MapMore(regions []mbuf.Region) error {
 	return f.wrap("share more memory", err)
 }
 
-// unmap takes memory back that MapMore has made known.
-func (f *Frontend) unmap(regions []mbuf.Region) {
+// unmap takes memory back that MapMore has made known. When it returns without
+// an error, the back end has it no more.
+func (f *Frontend) unmap(regions []mbuf.Region) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.mem = slices.DeleteFunc(slices.Clone(f.mem), func(r mbuf.Region) bool {
 		return slices.ContainsFunc(regions, func(other mbuf.Region) bool { return r.IOVA == other.IOVA })
 	})
 	if f.connected() != nil {
-		return
+		return nil // nor has the next one
 	}
-	if err := f.updateMemory(); err != nil {
-		f.cfg.Log.Error("vhost: the back end keeps memory that was taken back", "device", f.cfg.Name, "cause", err)
+	err := f.updateMemory()
+	if errors.Is(err, ErrDisconnected) {
+		return nil
 	}
+	return f.wrap("take memory back", err)
 }
 
 func (f *Frontend) mapRegions(regions []mbuf.Region) error {
@@ -78,9 +81,11 @@ func (f *Frontend) updateMemory() error {
 	if !f.peer.tableSent {
 		return nil
 	}
-	// No back end likes to lose its memory under a running ring.
+	// No back end likes to lose its memory under a running ring. Transmit rings
+	// stop before and start after the receive rings, for those that pass frames
+	// on between them.
 	var running []int
-	for i := range f.rings {
+	for i := range slices.Backward(f.rings) {
 		if f.peer.switchable() && f.rings[i].enabled {
 			running = append(running, i)
 			if err := f.enable(i, false); err != nil {
@@ -91,7 +96,7 @@ func (f *Frontend) updateMemory() error {
 	f.peer.tableSent = false
 	err := f.shareMemory()
 	f.peer.tableSent = true // if it was refused, the one before stands
-	for _, i := range running {
+	for _, i := range slices.Backward(running) {
 		err = errors.Join(err, f.enable(i, true))
 	}
 	return err

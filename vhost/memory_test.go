@@ -69,7 +69,7 @@ func TestMemoryThatIsRefused(t *testing.T) {
 	}{
 		{protocolMemSlots | protocolReplyAck, addMemReg, []string{"ADD_MEM_REG 1"}},
 		{protocolReplyAck, setMemTable, []string{
-			"SET_VRING_ENABLE 0 0", "SET_VRING_ENABLE 1 0", "SET_MEM_TABLE 2", "SET_VRING_ENABLE 0 1", "SET_VRING_ENABLE 1 1",
+			"SET_VRING_ENABLE 1 0", "SET_VRING_ENABLE 0 0", "SET_MEM_TABLE 2", "SET_VRING_ENABLE 0 1", "SET_VRING_ENABLE 1 1",
 		}},
 	} {
 		s, sock := newScripted(t, dpdkFeatures, tt.protocol)
@@ -100,7 +100,7 @@ func TestMemoryThatIsRefused(t *testing.T) {
 		_, err := r.mem.Grow(1 << 20)
 		r.must(err)
 		s.trace()
-		f.unmap(r.mem.Regions()[1:])
+		r.must(f.unmap(r.mem.Regions()[1:]))
 		if got := s.trace(); !slices.Contains(got, "REM_MEM_REG 1") && !slices.Contains(got, "SET_MEM_TABLE 1") {
 			t.Errorf("memory taken back with %v", got)
 		}

@@ -1,6 +1,7 @@
 package vhost
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -224,15 +225,24 @@ func (p *vhostPort) Start() error {
 		return p.failed(fmt.Errorf("%w: it is started already", port.ErrState))
 	}
 	p.started, p.active, p.stopped = true, p.conf, make(chan struct{})
-	for _, q := range p.rx[:p.active.RxQueues] {
-		q.start(&p.active, p.stopped)
-	}
-	for _, q := range p.tx[:p.active.TxQueues] {
-		q.start(&p.active)
+	if err := p.startQueues(); err != nil {
+		p.stop()
+		return p.failed(err)
 	}
 	p.backend.SetLink(true)
 	p.linkUp.Store(p.link().Up)
 	return nil
+}
+
+func (p *vhostPort) startQueues() error {
+	var errs []error
+	for _, q := range p.rx[:p.active.RxQueues] {
+		errs = append(errs, q.start(&p.active, p.stopped))
+	}
+	for _, q := range p.tx[:p.active.TxQueues] {
+		errs = append(errs, q.start(&p.active))
+	}
+	return errors.Join(errs...)
 }
 
 // Stop ends all traffic. The guest stays connected and sees the link down.

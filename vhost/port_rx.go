@@ -28,7 +28,7 @@ type portRx struct {
 	packets, bytes, errors, noBuf atomic.Uint64
 }
 
-func (q *portRx) start(c *port.Config, stopped <-chan struct{}) {
+func (q *portRx) start(c *port.Config, stopped <-chan struct{}) error {
 	q.own = c.Pool.NewCache(0)
 	q.cache, q.offloads = q.own, c.RxOffloads
 	q.room = c.Pool.BufSize() - mbuf.Headroom
@@ -36,12 +36,15 @@ func (q *portRx) start(c *port.Config, stopped <-chan struct{}) {
 	q.stopped = nil
 	if c.RxInterrupts {
 		q.stopped = stopped
+		return q.dev.hangBell()
 	}
+	return nil
 }
 
 // release gives the buffers back. A cache of UseCache may be somebody else's by
 // now.
 func (q *portRx) release() {
+	q.dev.takeBell()
 	q.cache = q.own
 	q.putBack()
 	q.cache.Flush()
@@ -213,12 +216,8 @@ func (q *portRx) Wait(ctx context.Context) error {
 	if q.stopped == nil {
 		return fmt.Errorf("wait for packets: %w: configure the port with RxInterrupts", port.ErrNotSupported)
 	}
-	q.dev.settleIdle()
 	for {
-		// Off and on: the guest is asked to kick for what comes next.
-		q.dev.SetNotify(false)
-		q.dev.SetNotify(true)
-		if q.dev.Pending() > 0 || q.backend.announces() {
+		if q.askForKick() {
 			return nil
 		}
 		select {
@@ -229,6 +228,21 @@ func (q *portRx) Wait(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// askForKick has the guest kick for what comes next. It reports whether there is
+// something to receive already.
+func (q *portRx) askForKick() bool {
+	q.dev.settleIdle()
+	return q.dev.askForKick() || q.backend.announces()
+}
+
+// Alarm is for loops that sleep on several queues; see port.Alarmer.
+func (q *portRx) Alarm() (port.Alarm, error) {
+	if q.stopped == nil {
+		return nil, fmt.Errorf("alarm of a receive queue: %w: configure the port with RxInterrupts", port.ErrNotSupported)
+	}
+	return kickAlarm{q.dev, q.askForKick}, nil
 }
 
 // Err is nil, or the rule that the guest broke; it is nil again when the guest

@@ -2,6 +2,7 @@ package vhost
 
 import (
 	"encoding/binary"
+	"fmt"
 	"sync/atomic"
 
 	"vionet/mbuf"
@@ -17,6 +18,7 @@ type portTx struct {
 	own      *mbuf.Cache // flushed when another takes its place
 	cache    *mbuf.Cache // the one in use
 	offloads port.TxOffloads
+	sleeps   bool             // an Alarm was asked for
 	tag      [vlanTagLen]byte // scratch of the packet being sent
 	header   virtio.NetHeader // the same
 	more     [][]byte         // the same: its pieces but the first
@@ -25,14 +27,19 @@ type portTx struct {
 	packets, bytes, errors atomic.Uint64
 }
 
-func (q *portTx) start(c *port.Config) {
+func (q *portTx) start(c *port.Config) error {
 	q.own = c.Pool.NewCache(0)
-	q.cache, q.offloads = q.own, c.TxOffloads
+	q.cache, q.offloads, q.sleeps = q.own, c.TxOffloads, c.TxInterrupts
+	if c.TxInterrupts {
+		return q.dev.hangBell()
+	}
+	return nil
 }
 
 // release gives the buffers back. A cache of UseCache may be somebody else's by
 // now.
 func (q *portTx) release() {
+	q.dev.takeBell()
 	q.cache = q.own
 	q.cache.Flush()
 }
@@ -115,6 +122,15 @@ func (q *portTx) Reclaim() int { return 0 }
 func (q *portTx) UseCache(c *mbuf.Cache) {
 	q.own.Flush()
 	q.cache = c
+}
+
+// Alarm is for loops that sleep until the guest has buffers to receive into; see
+// port.Alarmer.
+func (q *portTx) Alarm() (port.Alarm, error) {
+	if !q.sleeps {
+		return nil, fmt.Errorf("alarm of a transmit queue: %w: configure the port with TxInterrupts", port.ErrNotSupported)
+	}
+	return kickAlarm{q.dev, q.dev.askForKick}, nil
 }
 
 // Err is nil, or the rule that the guest broke; it is nil again when the guest

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	"vionet/mbuf"
+	"vionet/port"
 	"vionet/ring"
 	"vionet/virtio"
 )
@@ -45,7 +47,8 @@ type QueueStats struct {
 type Queue struct {
 	index  int
 	log    *slog.Logger
-	kicked chan struct{} // a signal after kicks, and after each start
+	kicked chan struct{}                // a signal after kicks, and after each start
+	bell   atomic.Pointer[port.EventFD] // signalled with it; nil: none
 
 	mu         sync.Mutex
 	ring       ring.Device // nil: stopped or disabled
@@ -105,6 +108,9 @@ func (q *Queue) wake() {
 	select {
 	case q.kicked <- struct{}{}:
 	default:
+	}
+	if bell := q.bell.Load(); bell != nil {
+		_ = bell.Signal() // closed: whoever waited has gone
 	}
 }
 

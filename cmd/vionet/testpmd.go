@@ -142,6 +142,8 @@ Forwarding:
   --nb-cores N, --coremask MASK      forwarding cores
   --nb-ports N, --portlist LIST, --portmask MASK  forwarding ports
   --burst N             packets in a burst
+  --poll-mode MODE      busy, adaptive (sleep after a while without packets)
+                        or interrupt (sleep at once)
   --no-flush-rx         forward also what was received before start
   --eth-peer PORT,MAC   who is behind the port (may be repeated)
   --eth-peers-configfile FILE  the same, an address a line

@@ -37,7 +37,7 @@ const (
 // can forward.
 func parseApp(args []string, cores int) (appOptions, error) {
 	opts := appOptions{Options: testpmd.DefaultOptions(), MbufSize: mbuf.DefaultSize}
-	var topology, txpkts string
+	var topology, txpkts, pollMode string
 	var txFirst, noFlush, noLinkCheck, noStart bool
 	var period int
 	var peers, masks []string
@@ -51,6 +51,7 @@ func parseApp(args []string, cores int) (appOptions, error) {
 		stringFlag("--cmdline-file", &opts.CmdlineFile),
 		{names: []string{"--forward-mode"}, value: true, set: opts.setMode},
 		choiceFlag("--port-topology", &topology, "paired", "chained", "loop"),
+		choiceFlag("--poll-mode", &pollMode, testpmd.PollModes...),
 		{names: []string{"--display-xstats"}, value: true, set: opts.setXstats},
 		intFlag("--stats-period", 0, maxStatPeriod, &period),
 		intFlag("--rxq", 1, maxQueues, &opts.RxQueues),
@@ -81,6 +82,9 @@ func parseApp(args []string, cores int) (appOptions, error) {
 	opts.StatsPeriod = time.Duration(period) * time.Second
 	if topology != "" {
 		opts.Topology = testpmd.Topology(topology)
+	}
+	if pollMode != "" {
+		opts.PollMode = testpmd.PollMode(pollMode)
 	}
 	if txFirst {
 		opts.TxFirst = 1

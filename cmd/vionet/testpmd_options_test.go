@@ -41,8 +41,8 @@ func TestOptionsOfACommandLine(t *testing.T) {
 			Mode: "csum", Topology: testpmd.Chained, Burst: 64, NbCores: 2, MuteLink: true,
 			RxQueues: 2, TxQueues: 3, RxDesc: 256, TxDesc: 512,
 			RxOffloads: port.RxScatter, TxOffloads: port.TxUDPCksum | port.TxTCPCksum,
-			RSSTypes: rssIP,
-			TxSegs:   []int{64, 128}, Peers: map[int][6]byte{1: {2, 0, 0, 0, 0, 0x99}},
+			RSSTypes: rssIP, PollMode: testpmd.PollBusy, Spin: testpmd.DefaultSpin,
+			TxSegs: []int{64, 128}, Peers: map[int][6]byte{1: {2, 0, 0, 0, 0, 0x99}},
 		},
 		TotalMbufs: 4096, MbufSize: 4096,
 	}
@@ -61,7 +61,7 @@ func TestTuningOptions(t *testing.T) {
 		" --record-core-cycles --record-burst-stats --enable-hw-vlan --enable-lro --rx-offloads=0x2000 --enable-rx-cksum --rss-udp"+
 		" --rxfreet=16 --txfreet=32 --txpt 3 --rxwt=4 --txrst=8 --txonly-multi-flow --tx-ip=10.0.0.1,10.0.0.2 --tx-udp=7,8 --flowgen-flows=4 --flowgen-clones=2"+
 		" --noisy-tx-sw-buffer-size=64 --noisy-tx-sw-buffer-flushtime=10 --noisy-lkup-memory=1 --noisy-lkup-num-reads=3"+
-		" --mask-event=all --print-event=all --no-mlockall --no-lsc-interrupt --mbcache=250 --eth-peers-configfile="+peers), 3)
+		" --poll-mode=adaptive --mask-event=all --print-event=all --no-mlockall --no-lsc-interrupt --mbcache=250 --eth-peers-configfile="+peers), 3)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,6 +69,7 @@ func TestTuningOptions(t *testing.T) {
 	want.PortList, want.NbPorts, want.CoreList = []int{0, 1}, 1, []int{1, 2}
 	want.SkipLinkCheck, want.KeepStopped, want.MaxPktLen, want.MuteLink = true, true, 9000, true
 	want.RecordCycles, want.RecordBursts = true, true
+	want.PollMode = testpmd.PollAdaptive
 	want.RxOffloads = 0x2000 | 0xe // a mask takes the place of what was asked for before it
 	want.RSSTypes = virtio.HashIPv4 | virtio.HashIPv6 | virtio.HashIPv6Ex | virtio.HashUDPv4 | virtio.HashUDPv6 | virtio.HashUDPv6Ex
 	want.RxThresholds = testpmd.Thresholds{Free: 16, WriteBack: 4}
@@ -145,6 +146,7 @@ func TestB25WrongOptionsAreNamed(t *testing.T) {
 		"-- --eth-peer=0,zz":                 "invalid ethernet address: zz",
 		"-- --forward-mode=foo":              "invalid foo packet forwarding mode - must be: io, mac, macswap, ",
 		"-- --port-topology=x":               "port-topology x invalid - must be: paired or chained or loop",
+		"-- --poll-mode=lazy":                "poll-mode lazy invalid - must be: busy or adaptive or interrupt",
 		"-- --mask-event=foo":                "mask-event foo invalid - must be: unknown, queue_state, ",
 		"-- --txfreet=65536":                 "txfreet 65536 invalid - must be >= 0 && <= 65535",
 		"-- --rxpt=256":                      "rxpt 256 invalid - must be >= 0 && <= 255",

@@ -50,7 +50,6 @@ type Device struct {
 	status   virtio.Status
 	accepted virtio.Features
 	config   [24]byte
-	regions  []mbuf.Region
 	queues   map[int]*Queue
 	changed  func()
 	resets   int
@@ -58,6 +57,7 @@ type Device struct {
 	failing  int // virtqueue whose SetupQueue fails, plus 1
 	closed   bool
 
+	memory     mapped
 	earlyKicks atomic.Int64
 	removed    bool
 	sawFailed  bool
@@ -102,14 +102,6 @@ func (d *Device) Driver() string { return "net_virtio" }
 
 // Addressing implements driver.Transport.
 func (d *Device) Addressing() port.Addressing { return port.Addressing{Mode: mbuf.IOVAVirtual} }
-
-// Map implements driver.Transport.
-func (d *Device) Map(mem *mbuf.Memory) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.regions = mem.Regions()
-	return nil
-}
 
 // Reset implements driver.Transport.
 func (d *Device) Reset(time.Duration) error {
@@ -266,6 +258,7 @@ func (d *Device) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.closed = true
+	d.memory.close()
 	d.status = 0
 	d.closeQueues()
 	return nil
@@ -354,15 +347,4 @@ func (d *Device) Queue(index int) *Queue {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.queues[index]
-}
-
-// bytes gives the memory at a device address, or nil when the driver
-// never mapped it. The regions do not change once there are queues.
-func (d *Device) bytes(addr uint64, n uint32) []byte {
-	for _, r := range d.regions {
-		if off := addr - r.IOVA; addr >= r.IOVA && off < uint64(len(r.Bytes)) && uint64(n) <= uint64(len(r.Bytes))-off {
-			return r.Bytes[off : off+uint64(n)]
-		}
-	}
-	return nil
 }

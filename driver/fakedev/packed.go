@@ -29,6 +29,7 @@ type packedRing struct {
 
 	next, at         int // of the next available and used descriptor
 	nextWrap, atWrap bool
+	shown            int            // place of the next used descriptor at the last wantsInterrupt
 	slots            map[uint32]int // descriptors of each chain that was taken
 
 	held     *atomic.Uint32 // the word held back, nil: none
@@ -145,6 +146,34 @@ func (r *packedRing) wantKick() {
 	}
 }
 
-// wantsInterrupt takes any wish for one at its word: an interrupt too many does
-// no harm.
-func (r *packedRing) wantsInterrupt() bool { return r.driverEvent.Load()>>16 != 1 }
+// wantsInterrupt reports whether the place that the driver names was passed
+// (section 2.8.10), or whether it wants to hear of everything.
+func (r *packedRing) wantsInterrupt() bool {
+	old := r.shown
+	r.shown = r.place(r.at, r.atWrap)
+	event := r.driverEvent.Load()
+	switch event >> 16 {
+	case 1:
+		return false
+	case 2:
+		named := r.place(int(event&0x7fff), event&(1<<15) != 0)
+		return !r.eventIdx || r.since(named, old) < r.since(r.shown, old)
+	default:
+		return r.shown != old
+	}
+}
+
+// place numbers the descriptors of two turns of the ring, the first with the
+// wrap counter 1.
+func (r *packedRing) place(offset int, wrap bool) int {
+	if wrap {
+		return offset
+	}
+	return offset + r.setup.Size
+}
+
+// since counts the descriptors from one place to another.
+func (r *packedRing) since(to, from int) int {
+	turns := 2 * r.setup.Size
+	return (to - from + turns) % turns
+}

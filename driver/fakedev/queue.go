@@ -17,6 +17,8 @@ type Queue struct {
 	ring  deviceRing
 	kicks atomic.Uint64
 	event *port.EventFD // nil in poll mode
+
+	interrupts atomic.Uint64
 }
 
 // deviceRing is a virtqueue of either kind, seen by the device.
@@ -40,9 +42,9 @@ type deviceRing interface {
 func newQueue(d *Device, s port.QueueSetup, accepted virtio.Features) (*Queue, error) {
 	q := &Queue{dev: d, setup: s}
 	if accepted.Has(virtio.RingPacked) {
-		q.ring = newPackedRing(s, d.bytes, accepted.Has(virtio.EventIdx))
+		q.ring = newPackedRing(s, d.memory.bytes, accepted.Has(virtio.EventIdx))
 	} else {
-		q.ring = newSplitRing(s, d.bytes, accepted.Has(virtio.EventIdx))
+		q.ring = newSplitRing(s, d.memory.bytes, accepted.Has(virtio.EventIdx))
 	}
 	if s.Interrupt {
 		event, err := port.NewEventFD()
@@ -71,6 +73,9 @@ func (q *Queue) Kick(uint16) {
 
 // Kicks is how often the driver notified the device.
 func (q *Queue) Kicks() int { return int(q.kicks.Load()) }
+
+// Interrupts is how often the device interrupted the driver.
+func (q *Queue) Interrupts() int { return int(q.interrupts.Load()) }
 
 // Size is the number of descriptors.
 func (q *Queue) Size() int { return q.setup.Size }
@@ -130,6 +135,7 @@ func (q *Queue) PutUsed(head, length uint32) { q.ring.put(head, length) }
 func (q *Queue) Publish() {
 	q.ring.publish()
 	if q.event != nil && q.ring.wantsInterrupt() {
+		q.interrupts.Add(1)
 		q.event.Signal()
 	}
 }

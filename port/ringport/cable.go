@@ -19,19 +19,7 @@ type wire struct {
 	lanes [maxQueues]*lane
 	used  atomic.Int32 // lanes that are there; they stay
 	// bells holds, for each lane, whom to wake when packets come.
-	bells [maxQueues]atomic.Pointer[bell]
-}
-
-// bell wakes a receive queue that sleeps.
-type bell struct{ rung chan struct{} }
-
-func newBell() *bell { return &bell{rung: make(chan struct{}, 1)} }
-
-func (b *bell) ring() {
-	select {
-	case b.rung <- struct{}{}:
-	default: // it rings already
-	}
+	bells [maxQueues]atomic.Pointer[port.EventFD]
 }
 
 func newWire(size int) *wire {

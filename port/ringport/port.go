@@ -164,13 +164,16 @@ func (p *ringPort) Start() error {
 		return p.failed(fmt.Errorf("%w: it is started already", port.ErrState))
 	}
 	for len(p.rx) < p.conf.RxQueues {
-		p.rx = append(p.rx, &rxQueue{wire: p.near.in, first: len(p.rx), bell: newBell()})
+		p.rx = append(p.rx, &rxQueue{wire: p.near.in, first: len(p.rx)})
 	}
 	for len(p.tx) < p.conf.TxQueues {
 		p.tx = append(p.tx, &txQueue{wire: p.far.in, index: len(p.tx)})
 	}
 	for _, q := range p.rx {
 		q.step, q.turn, q.sleeps = p.conf.RxQueues, 0, p.conf.RxInterrupts
+		if err := q.makeBell(); err != nil {
+			return p.failed(err)
+		}
 	}
 	p.far.in.widen(p.conf.TxQueues)
 	for _, q := range p.tx[:p.conf.TxQueues] {
@@ -211,6 +214,9 @@ func (p *ringPort) Close() error {
 	p.stop()
 	if !p.closed {
 		p.closed, p.near.port = true, nil
+		for _, q := range p.rx {
+			q.closeBell()
+		}
 	}
 	return nil
 }

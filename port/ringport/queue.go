@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"vionet/mbuf"
 	"vionet/port"
@@ -15,7 +16,7 @@ type rxQueue struct {
 	first, step int
 	turn        int // which of its lanes comes first
 	sleeps      bool
-	bell        *bell
+	bell        *port.EventFD // nil: no start has asked for one yet
 
 	packets, bytes atomic.Uint64
 }
@@ -47,30 +48,61 @@ func (q *rxQueue) Burst(bufs []*mbuf.Buf) int {
 	return n
 }
 
-// Wait hangs the queue's bell over its lanes and looks into them once more: a
-// sender that came before saw no bell, and one that comes later rings it.
+// makeBell makes the queue's bell if it shall sleep.
+func (q *rxQueue) makeBell() (err error) {
+	if q.sleeps && q.bell == nil {
+		q.bell, err = port.NewEventFD()
+	}
+	return err
+}
+
+func (q *rxQueue) closeBell() {
+	if q.bell != nil {
+		q.bell.Close()
+	}
+}
+
+// Wait sleeps until the queue's bell is rung.
 func (q *rxQueue) Wait(ctx context.Context) error {
 	if !q.sleeps {
 		return fmt.Errorf("wait for packets: %w: the port is configured without receive interrupts", port.ErrNotSupported)
 	}
+	defer q.Disarm()
+	if q.Arm() == 0 {
+		return nil
+	}
+	return q.bell.Wait(ctx)
+}
+
+// Alarm is for loops that sleep on several queues; see port.Alarmer.
+func (q *rxQueue) Alarm() (port.Alarm, error) {
+	if !q.sleeps {
+		return nil, fmt.Errorf("alarm of a receive queue: %w: the port is configured without receive interrupts", port.ErrNotSupported)
+	}
+	return q, nil
+}
+
+// FD is the bell's.
+func (q *rxQueue) FD() int { return q.bell.FD() }
+
+// Arm hangs the queue's bell over its lanes and looks into them once more: a
+// sender that came before saw no bell, and one that comes later rings it.
+func (q *rxQueue) Arm() time.Duration {
 	q.hang(q.bell)
-	defer q.hang(nil)
 	for i := range q.lanes() {
 		if !q.lane(i).empty() {
-			return nil
+			return 0
 		}
 	}
-	select {
-	case <-q.bell.rung:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return port.Forever
 }
+
+// Disarm takes the bell down.
+func (q *rxQueue) Disarm() { q.hang(nil) }
 
 // hang puts b, or nothing, over the lanes that the queue takes from, also
 // over those that are still to come.
-func (q *rxQueue) hang(b *bell) {
+func (q *rxQueue) hang(b *port.EventFD) {
 	for i := q.first; i < maxQueues; i += q.step {
 		q.wire.bells[i].Store(b)
 	}
@@ -125,7 +157,7 @@ func (q *txQueue) Burst(bufs []*mbuf.Buf) int {
 		q.packets.Add(uint64(sent))
 		q.bytes.Add(uint64(size))
 		if b := q.wire.bells[q.index].Load(); b != nil {
-			b.ring()
+			_ = b.Signal() // to a port that was closed meanwhile
 		}
 	}
 	if failed := n - int(sent); failed > 0 {

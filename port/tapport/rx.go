@@ -169,6 +169,28 @@ func (q *rxQueue) sleep(ctx context.Context) error {
 	return conn.Read(func(uintptr) bool { return q.tap.ready() })
 }
 
+// Alarm is for loops that sleep on several queues; see port.Alarmer.
+func (q *rxQueue) Alarm() (port.Alarm, error) {
+	if !q.sleeps {
+		return nil, fmt.Errorf("alarm of a receive queue: %w: the port is configured without receive interrupts", port.ErrNotSupported)
+	}
+	return q, nil
+}
+
+// FD is the tap's: the kernel needs no asking to signal it.
+func (q *rxQueue) FD() int { return q.tap.fd }
+
+// Arm looks whether a frame waits.
+func (q *rxQueue) Arm() time.Duration {
+	if q.err.Load() == nil && q.tap.ready() {
+		return 0
+	}
+	return port.Forever
+}
+
+// Disarm has nothing to take back.
+func (q *rxQueue) Disarm() {}
+
 func (q *rxQueue) stats() port.QueueStats {
 	return port.QueueStats{Packets: q.packets.Load(), Bytes: q.bytes.Load(), NoBuf: q.noBuf.Load(), Errors: q.missed.Load()}
 }

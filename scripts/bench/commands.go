@@ -4,13 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-)
-
-// Cores: the hosts run on 0, the guests on 1. Two lcores share a core, of which
-// the main one only reads the console.
-const (
-	hostCores  = "0@0,1@0"
-	guestCores = "0@1,1@1"
+	"strconv"
 )
 
 // socket is where port i of a host listens.
@@ -18,9 +12,9 @@ func socket(dir, name string, i int) string {
 	return filepath.Join(dir, fmt.Sprintf("%s%d.sock", name, i))
 }
 
-// hostCommand starts the host of a contestant.
-func (c contest) hostCommand(dir string, who contestant) []string {
-	argv := c.program(who.host, "h"+who.name, "0", hostCores)
+// hostCommand starts the host of a contestant, on core 0.
+func (c contest) hostCommand(dir string, who rival) []string {
+	argv := who.host.command(c.vionet, "h"+who.name, 0)
 	for i := range c.ports {
 		argv = append(argv, "--vdev", fmt.Sprintf("net_vhost%d,iface=%s,queues=%d%s", i, socket(dir, who.name, i), c.pairs, who.host.devargs))
 	}
@@ -30,9 +24,9 @@ func (c contest) hostCommand(dir string, who contestant) []string {
 	return append(append(argv, "--", "-i", "--forward-mode="+c.hostMode, "--no-lsc-interrupt"), c.appArguments()...)
 }
 
-// guestCommand starts the guest of a contestant.
-func (c contest) guestCommand(dir string, who contestant) []string {
-	argv := c.program(who.guest, "g"+who.name, "1", guestCores)
+// guestCommand starts the guest of a contestant, on core 1.
+func (c contest) guestCommand(dir string, who rival) []string {
+	argv := who.guest.command(c.vionet, "g"+who.name, 1)
 	if who.mergeable != nil {
 		c.mergeable = *who.mergeable
 	}
@@ -42,14 +36,17 @@ func (c contest) guestCommand(dir string, who contestant) []string {
 	return append(append(argv, "--", "--forward-mode="+c.guestMode), c.appArguments()...)
 }
 
-func (c contest) program(e end, name, core, lcores string) []string {
-	argv := []string{"taskset", "-c", core}
+// command begins the command line of a testpmd that does all its work on one
+// core: two lcores share it, of which the main one only reads the console. Name
+// tells DPDK's processes apart.
+func (e end) command(vionet, name string, core int) []string {
+	argv := []string{"taskset", "-c", strconv.Itoa(core)}
 	if e.vionet {
-		argv = append(argv, c.vionet, "testpmd")
+		argv = append(argv, vionet, "testpmd")
 	} else {
 		argv = append(argv, "dpdk-testpmd", "--file-prefix", fmt.Sprintf("%s%d", name, os.Getpid()), "--in-memory", "--single-file-segments", "--no-telemetry")
 	}
-	return append(argv, "--lcores", lcores, "--no-pci", "-m", "128")
+	return append(argv, "--lcores", fmt.Sprintf("0@%d,1@%[1]d", core), "--no-pci", "-m", "128")
 }
 
 // appArguments are those that both ends take.

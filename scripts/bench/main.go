@@ -1,7 +1,10 @@
-// Bench compares vionet with DPDK, end by end, and prints Markdown tables of
-// paired ratios.
+// Bench measures vionet and prints Markdown tables.
 //
-// Usage: go run ./scripts/bench [-vionet PATH] [-windows N] [-window D] [-tables NAMES] [-cells REGEXP]
+// Usage:
+//
+//	go run ./scripts/bench [flags]            vionet and DPDK, end by end, as paired ratios
+//	go run ./scripts/bench [flags] txqueue    forwarding with and without a transmit buffer
+//	go run ./scripts/bench [flags] zerocopy   sending from the application's own memory, and otherwise
 package main
 
 import (
@@ -9,7 +12,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 	"regexp"
 	"runtime"
@@ -17,15 +19,23 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"vionet/scripts/bench/sender"
 )
 
 // settings are what the command line says.
 type settings struct {
-	vionet  string
-	windows int
-	window  time.Duration
-	tables  []string // empty: all
-	cells   *regexp.Regexp
+	turns
+	vionet string
+	tables []string // empty: all
+	cells  *regexp.Regexp
+}
+
+// benchmarks are by the word that selects them.
+var benchmarks = map[string]func(settings, context.Context) error{
+	"":         settings.compare,
+	"txqueue":  settings.txQueue,
+	"zerocopy": settings.zeroCopy,
 }
 
 func main() {
@@ -33,25 +43,38 @@ func main() {
 	flag.StringVar(&s.vionet, "vionet", "bin/vionet", "the vionet binary")
 	flag.IntVar(&s.windows, "windows", 16, "windows for each contestant in a cell")
 	flag.DurationVar(&s.window, "window", 250*time.Millisecond, "length of a window")
-	names := flag.String("tables", "", "tables, separated by commas: "+strings.Join(tableNames(), ", ")+" (default all)")
+	names := flag.String("tables", "", "tables of the comparison with DPDK, separated by commas: "+strings.Join(tableNames(), ", ")+" (default all)")
 	pattern := flag.String("cells", ".", "regular expression that selects cells, as guest.to.host.*packed")
 	flag.Parse()
 
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
-	var err error
-	if s.cells, err = regexp.Compile(*pattern); err != nil {
-		err = fmt.Errorf("-cells: %w", err)
-	} else if *names != "" {
-		s.tables = strings.Split(*names, ",")
-	}
-	if err == nil {
-		err = s.run(ctx)
-	}
-	if err != nil {
+	if err := s.run(ctx, flag.Arg(0), *names, *pattern); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
+}
+
+// run runs a benchmark, or is one of its senders.
+func (s settings) run(ctx context.Context, name, tables, pattern string) (err error) {
+	if name == sender.Command {
+		return sender.Run(ctx, flag.Args()[1:])
+	}
+	benchmark, known := benchmarks[name]
+	if !known {
+		return fmt.Errorf("no benchmark %q: there are txqueue and zerocopy, and without a word the comparison with DPDK", name)
+	}
+	if s.cells, err = regexp.Compile(pattern); err != nil {
+		return fmt.Errorf("-cells: %w", err)
+	}
+	if tables != "" {
+		s.tables = strings.Split(tables, ",")
+	}
+	if err := checkMachine(s.vionet); err != nil {
+		return err
+	}
+	fmt.Printf("%s, kernel %s, %s, %s\n", cpuModel(), kernelRelease(), runtime.Version(), dpdkVersion())
+	return benchmark(s, ctx)
 }
 
 func tableNames() (names []string) {
@@ -61,16 +84,13 @@ func tableNames() (names []string) {
 	return names
 }
 
-func (s settings) run(ctx context.Context) error {
+// compare prints the tables of vionet and DPDK.
+func (s settings) compare(ctx context.Context) error {
 	for _, name := range s.tables {
 		if !slices.Contains(tableNames(), name) {
 			return fmt.Errorf("-tables: no table %q: there are %s", name, strings.Join(tableNames(), ", "))
 		}
 	}
-	if err := checkMachine(s.vionet); err != nil {
-		return err
-	}
-	fmt.Printf("%s, kernel %s, %s, %s\n", cpuModel(), kernelRelease(), runtime.Version(), dpdkVersion())
 	for _, t := range tables {
 		if len(s.tables) == 0 || slices.Contains(s.tables, t.name) {
 			if err := s.print(ctx, t); err != nil {
@@ -90,57 +110,11 @@ func (s settings) print(ctx context.Context, t table) error {
 		if !s.cells.MatchString(c.String()) {
 			continue
 		}
-		r, err := contest{c, [2]contestant{t.against, t.of}, s.vionet, s.windows, s.window}.run(ctx)
+		r, err := compete(ctx, s.turns, contest{c, [2]rival{t.against, t.of}, s.vionet}.starters()...)
 		if err != nil {
 			return fmt.Errorf("%v: %w", c, err)
 		}
-		q1, median, q3 := quartiles(r.ratios)
-		floor := ""
-		if c.floor > 0 {
-			floor = fmt.Sprint(c.floor)
-		}
-		fmt.Printf("| %s | %s | %.2f | %.2f | %.2f | **%.2f** | %.2f | %s |\n", c.topology.name, c.rings,
-			medianOf(r.rates[0])/1e6, medianOf(r.rates[1])/1e6, q1, median, q3, floor)
+		fmt.Printf("| %s | %s | %s | %s |\n", c.topology.name, c.rings, comparison(r[0], r[1]), bar(c.floor))
 	}
 	return nil
-}
-
-// checkMachine says what is missing before anything is started.
-func checkMachine(vionet string) error {
-	if _, err := exec.LookPath("dpdk-testpmd"); err != nil {
-		return fmt.Errorf("dpdk-testpmd is missing: apt-get install dpdk-dev, or scripts/deps.sh install")
-	}
-	if _, err := os.Stat(vionet); err != nil {
-		return fmt.Errorf("%w: build it with make build", err)
-	}
-	if runtime.NumCPU() < 2 {
-		return fmt.Errorf("one processor: the two ends of the wire need one each")
-	}
-	return reserveHugepages(hugepages)
-}
-
-func kernelRelease() string {
-	b, err := os.ReadFile("/proc/sys/kernel/osrelease")
-	if err != nil {
-		return "unknown"
-	}
-	return strings.TrimSpace(string(b))
-}
-
-func cpuModel() string {
-	b, _ := os.ReadFile("/proc/cpuinfo")
-	for line := range strings.Lines(string(b)) {
-		if name, ok := strings.CutPrefix(line, "model name"); ok {
-			return strings.TrimSpace(strings.TrimLeft(name, "\t :"))
-		}
-	}
-	return runtime.GOARCH
-}
-
-func dpdkVersion() string {
-	out, err := exec.Command("dpkg-query", "-W", "-f", "${Version}", "dpdk-dev").Output()
-	if err != nil {
-		return "DPDK"
-	}
-	return "DPDK " + string(out)
 }

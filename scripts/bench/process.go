@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,6 +12,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // process is a child with a console on pipes, in a process group of its own.
@@ -25,13 +26,16 @@ type process struct {
 	output bytes.Buffer
 }
 
+// apart are the flags for a process with a network and mounts of its own.
+const apart = unix.CLONE_NEWNET | unix.CLONE_NEWNS
+
 // start starts argv; its output is kept in memory and, for a look afterwards,
-// in the log file.
-func start(ctx context.Context, log string, argv []string) (*process, error) {
+// in the log file. Flags are those of clone, 0 or apart.
+func start(ctx context.Context, log string, flags uintptr, argv []string) (*process, error) {
 	// A pipe makes C programs buffer their output by the block.
 	argv = append([]string{"stdbuf", "-oL"}, argv...)
 	p := &process{cmd: exec.CommandContext(ctx, argv[0], argv[1:]...), done: make(chan struct{})}
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Cloneflags: flags}
 	p.cmd.Cancel = func() error { return syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) }
 	f, err := os.Create(log)
 	if err != nil {
@@ -112,80 +116,38 @@ func (p *process) alive() error {
 	}
 }
 
+// ready waits for the prompt of the console.
+func (p *process) ready() error { return p.waitFor("testpmd> ", 20*time.Second) }
+
+// counter is a way to ask the console for a counter of a port.
+func (p *process) counter(port int, name string) func() (uint64, error) {
+	answer := regexp.MustCompile(name + `:\s+(\d+)[\s\S]*#{76}\n`)
+	return func() (uint64, error) {
+		if err := p.send(fmt.Sprintf("show port stats %d", port)); err != nil {
+			return 0, err
+		}
+		m, err := p.waitMatch(answer, 5*time.Second)
+		if err != nil {
+			return 0, err
+		}
+		return strconv.ParseUint(string(m[1]), 10, 64)
+	}
+}
+
+// cpuTime is the time that all threads of the process have had a processor.
+func (p *process) cpuTime() (time.Duration, error) {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(processClock(p.cmd.Process.Pid), &ts); err != nil {
+		return 0, fmt.Errorf("processor time of %s: %w", p.cmd.Args[0], err)
+	}
+	return time.Duration(ts.Nano()), nil
+}
+
+// processClock is the clock that counts the processor time of a process
+// (clock_getcpuclockid in the C library).
+func processClock(pid int) int32 {
+	const scheduler = 2 // the accounting that counts nanoseconds
+	return int32(^pid)<<3 | scheduler
+}
+
 func (p *process) signal(s syscall.Signal) error { return syscall.Kill(-p.cmd.Process.Pid, s) }
-
-// pair is a host and its guest.
-type pair struct {
-	name      string
-	counter   string
-	processes []*process // the host first
-}
-
-// start adds a process to the pair.
-func (p *pair) start(ctx context.Context, log string, argv []string) (*process, error) {
-	proc, err := start(ctx, log, argv)
-	if err == nil {
-		p.processes = append(p.processes, proc)
-	}
-	return proc, err
-}
-
-func (p *pair) pause() error  { return p.signal(syscall.SIGSTOP) }
-func (p *pair) resume() error { return p.signal(syscall.SIGCONT) }
-
-func (p *pair) signal(s syscall.Signal) error {
-	var errs []error
-	for _, proc := range p.processes {
-		errs = append(errs, proc.signal(s))
-	}
-	return errors.Join(errs...)
-}
-
-func (p *pair) kill() {
-	p.signal(syscall.SIGKILL)
-	for _, proc := range p.processes {
-		<-proc.done
-	}
-}
-
-// warmUp is the time between letting a pair run and the first count.
-const warmUp = 50 * time.Millisecond
-
-// measure lets the pair run for a window and returns the rate that its host
-// counted, in packets a second.
-func (p *pair) measure(ctx context.Context, window time.Duration) (float64, error) {
-	if err := p.resume(); err != nil {
-		return 0, err
-	}
-	defer p.pause()
-	if err := sleep(ctx, warmUp); err != nil {
-		return 0, err
-	}
-	n0, t0, err := p.count()
-	if err != nil {
-		return 0, err
-	}
-	if err := sleep(ctx, window); err != nil {
-		return 0, err
-	}
-	n1, t1, err := p.count()
-	if err != nil {
-		return 0, err
-	}
-	return float64(n1-n0) / t1.Sub(t0).Seconds(), nil
-}
-
-// count asks the host for its counter.
-func (p *pair) count() (uint64, time.Time, error) {
-	host := p.processes[0]
-	if err := host.send("show port stats 0"); err != nil {
-		return 0, time.Time{}, err
-	}
-	m, err := host.waitMatch(regexp.MustCompile(p.counter+`:\s+(\d+)[\s\S]*#{76}\n`), 5*time.Second)
-	now := time.Now()
-	if err != nil {
-		return 0, now, err
-	}
-	n, err := strconv.ParseUint(string(m[1]), 10, 64)
-	return n, now, err
-}

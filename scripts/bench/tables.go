@@ -1,7 +1,7 @@
 package main
 
-// contestant is a host and a guest. A table compares two.
-type contestant struct {
+// rival is a host and a guest. A table compares two.
+type rival struct {
 	name        string // in the table's head
 	host, guest end
 	mergeable   *bool // nil: as the cell says
@@ -17,7 +17,7 @@ type end struct {
 // is the second to the first.
 type table struct {
 	name, title string
-	against, of contestant
+	against, of rival
 	cells       []cell
 }
 
@@ -29,15 +29,15 @@ var (
 // tables are all that the benchmark knows.
 var tables = []table{
 	{"front", "Front ends, on DPDK's vhost",
-		contestant{name: "DPDK", host: dpdk, guest: dpdk}, contestant{name: "vionet", host: dpdk, guest: vionet}, frontCells},
+		rival{name: "DPDK", host: dpdk, guest: dpdk}, rival{name: "vionet", host: dpdk, guest: vionet}, frontCells},
 	{"host", "Hosts, with DPDK's front end",
-		contestant{name: "DPDK", host: dpdk, guest: dpdk}, contestant{name: "vionet", host: vionet, guest: dpdk}, hostCells()},
+		rival{name: "DPDK", host: dpdk, guest: dpdk}, rival{name: "vionet", host: vionet, guest: dpdk}, hostCells()},
 	{"zerocopy", "Dequeue zero copy, on vionet's vhost",
-		contestant{name: "off", host: vionet, guest: dpdk},
-		contestant{name: "on", host: end{vionet: true, devargs: ",dequeue-zero-copy=2"}, guest: dpdk}, zeroCopyCells},
+		rival{name: "off", host: vionet, guest: dpdk},
+		rival{name: "on", host: end{vionet: true, devargs: ",dequeue-zero-copy=2"}, guest: dpdk}, zeroCopyCells},
 	{"mergeable", "Mergeable receive buffers, on vionet's vhost",
-		contestant{name: "off", host: vionet, guest: dpdk, mergeable: new(false)},
-		contestant{name: "on", host: vionet, guest: dpdk, mergeable: new(true)}, mergeableCells},
+		rival{name: "off", host: vionet, guest: dpdk, mergeable: new(false)},
+		rival{name: "on", host: vionet, guest: dpdk, mergeable: new(true)}, mergeableCells},
 }
 
 // frontCells are first the four of the plain split ring, then the other kinds,

@@ -113,6 +113,8 @@ type Stream struct {
 	one       [1]*mbuf.Buf
 	lengths   []int
 	splitSegs []*mbuf.Buf
+
+	stalled bool // the last burst did not go whole
 }
 
 // NewStream prepares a stream. It has no cache yet: see UseCache.
@@ -155,6 +157,20 @@ func (s *Stream) Drain(limit int) {
 	}
 }
 
+// Stalled reports whether the transmit queue had no room for the whole of the
+// last burst. The goroutine that drives the stream calls it, as it does Due.
+func (s *Stream) Stalled() bool { return s.stalled }
+
+// Due is when the stream has something to do again even if nothing comes: it
+// holds packets back until then at most. It is zero when it holds none, or for as
+// long as nothing pushes them out.
+func (s *Stream) Due() time.Time {
+	if n := s.noise; n != nil && n.count > 0 && n.flush > 0 {
+		return n.moved.Add(n.flush)
+	}
+	return time.Time{}
+}
+
 // Finish lets go of the packets that the stream still holds when forwarding
 // ends. Those that wait for others to leave with are sent, as far as the queue
 // takes them; the rest is freed and counted as dropped.
@@ -194,6 +210,7 @@ func (s *Stream) sendBurst(pkts []*mbuf.Buf) {
 	s.Watch.sending(s.TxPort, s.TxQueue, pkts)
 	s.Tap.show(Tx, s.TxPort, s.TxQueue, pkts)
 	if s.buffer != nil {
+		s.stalled = false
 		s.buffer.Burst(pkts) // and count them when they go
 		return
 	}
@@ -205,7 +222,7 @@ func (s *Stream) sendBurst(pkts []*mbuf.Buf) {
 	if n > 0 {
 		s.TxPackets.Add(uint64(n))
 	}
-	if n < len(pkts) {
+	if s.stalled = n < len(pkts); s.stalled {
 		s.TxDropped.Add(uint64(len(pkts) - n))
 		s.cache.Put(pkts[n:])
 	}

@@ -35,6 +35,7 @@ func (q departures) Burst(pkts []*mbuf.Buf) int {
 }
 
 func (s *Stream) dropUnsent(pkts []*mbuf.Buf) {
+	s.stalled = true
 	s.TxDropped.Add(uint64(len(pkts)))
 	s.cache.Put(pkts)
 }

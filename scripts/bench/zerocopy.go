@@ -1,0 +1,209 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"vionet/scripts/bench/sender"
+	"vionet/scripts/lab"
+)
+
+// zeroCopyRow is a row of the published table: processor of the sender in per
+// cent, and packets a second.
+type zeroCopyRow struct {
+	size                  int
+	zeroCopy, copied, udp published
+}
+
+type published struct{ cpu, rate float64 }
+
+func (p published) String() string {
+	if p.rate == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.0f %%, %.2f", p.cpu, p.rate/1e6)
+}
+
+var zeroCopyRows = []zeroCopyRow{
+	{64, published{28.7, 3833857}, published{100, 1916747}, published{100, 713274}},
+	{512, published{38.5, 3689491}, published{100, 1775988}, published{100, 701024}},
+	{1456, published{38.9, 2787096}, published{100, 1440054}, published{100, 695832}},
+}
+
+// zeroCopyFloor is the ratio of zero copy to the copying API that is to be reached,
+// unless the host is what limits.
+const zeroCopyFloor = 2.0
+
+// The paced sender: the published rate, and the share of a processor that it may
+// take.
+const (
+	pacedSize    = 64
+	pacedRate    = 3_800_000
+	pacedCeiling = 0.3
+)
+
+// blaster starts the senders of one frame size.
+type blaster struct {
+	size   int
+	blast  string // the binary of examples/udpblast
+	self   string // this binary
+	vionet string
+}
+
+// zeroCopy prints the tables of sending from the application's own memory.
+func (s settings) zeroCopy(ctx context.Context) error {
+	dir, err := os.MkdirTemp("", "vionet-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	b := blaster{vionet: s.vionet}
+	if b.blast, err = lab.Build(ctx, dir, "./examples/udpblast"); err != nil {
+		return err
+	}
+	if b.self, err = os.Executable(); err != nil {
+		return err
+	}
+	fmt.Printf("\n### Sending from the application's own memory\n\n")
+	fmt.Println("| size | sender | CPU | Mpps | to copying q1 | median | q3 | to reach | published CPU, Mpps |")
+	fmt.Println("|---|---|---|---|---|---|---|---|---|")
+	for _, row := range zeroCopyRows {
+		if s.cells.MatchString(fmt.Sprintf("%d B", row.size)) {
+			if b.size = row.size; err == nil {
+				err = s.printSenders(ctx, b, row)
+			}
+		}
+	}
+	if err != nil || !s.cells.MatchString("paced") {
+		return err
+	}
+	b.size = pacedSize
+	return s.printPaced(ctx, b)
+}
+
+// printSenders measures all ways to send frames of one size.
+func (s settings) printSenders(ctx context.Context, b blaster, row zeroCopyRow) error {
+	lines := []struct {
+		name      string
+		start     starter[sample]
+		floor     float64
+		published published
+	}{
+		{"copying API", b.vionetSender("copy", "--copy"), 0, row.copied},
+		{"zero copy, sleeping", b.vionetSender("sleep", "--sleep"), zeroCopyFloor, row.zeroCopy},
+		{"zero copy, polling", b.vionetSender("poll"), zeroCopyFloor, published{}},
+		{"kernel UDP, sendmmsg", b.kernelSender("udp"), 0, row.udp},
+		{"AF_XDP, copy mode on a veth", b.kernelSender("xdp"), 0, published{}},
+	}
+	var starters []starter[sample]
+	for _, l := range lines {
+		starters = append(starters, l.start)
+	}
+	samples, err := compete(ctx, s.turns, starters...)
+	if err != nil {
+		return fmt.Errorf("%d B: %w", b.size, err)
+	}
+	for i, l := range lines {
+		q1, median, q3 := quartiles(ratios(samples[i], samples[0], sample.packets))
+		fmt.Printf("| %d B | %s | %.0f %% | %.2f | %.2f | **%.2f** | %.2f | %s | %v |\n", b.size, l.name,
+			100*medianOf(each(samples[i], sample.processor)), medianOf(each(samples[i], sample.packets))/1e6, q1, median, q3, bar(l.floor), l.published)
+	}
+	return nil
+}
+
+// printPaced measures what the published rate costs.
+func (s settings) printPaced(ctx context.Context, b blaster) error {
+	samples, err := compete(ctx, s.turns, b.vionetSender("paced", "--sleep", "--rate", strconv.Itoa(pacedRate)))
+	if err != nil {
+		return fmt.Errorf("paced: %w", err)
+	}
+	q1, median, q3 := quartiles(each(samples[0], sample.processor))
+	fmt.Printf("\n### Zero copy at %.1f Mpps, %d B\n\n", float64(pacedRate)/1e6, pacedSize)
+	fmt.Println("| Mpps | CPU q1 | CPU median | CPU q3 | at most |")
+	fmt.Println("|---|---|---|---|---|")
+	fmt.Printf("| %.2f | %.0f %% | **%.0f %%** | %.0f %% | %.0f %% |\n", medianOf(each(samples[0], sample.packets))/1e6, 100*q1, 100*median, 100*q3, 100*pacedCeiling)
+	return nil
+}
+
+// Cores of a host that receives, and of a sender.
+const (
+	receiveCore = 0
+	sendCore    = 1
+)
+
+// vionetSender is examples/udpblast on DPDK's vhost, which counts what arrives.
+func (b blaster) vionetSender(name string, options ...string) starter[sample] {
+	return func(ctx context.Context, dir string) (_ contestant[sample], err error) {
+		p := &pair{name: name}
+		defer func() {
+			if err != nil {
+				p.kill()
+			}
+		}()
+		s := socket(dir, name, 0)
+		argv := append(dpdk.command(b.vionet, name, receiveCore), "--vdev", backEnd(0, s), "--", "-i", "--forward-mode=rxonly", "--no-lsc-interrupt")
+		host, err := p.start(ctx, filepath.Join(dir, name+"-host.log"), argv)
+		if err != nil {
+			return nil, err
+		}
+		p.count = host.counter(0, "RX-packets")
+		if err := host.ready(); err != nil {
+			return nil, err
+		}
+		if err := host.send("start"); err != nil {
+			return nil, err
+		}
+		argv = append([]string{"taskset", "-c", strconv.Itoa(sendCore), b.blast, "--size", strconv.Itoa(b.size), "--seconds", "3600"}, options...)
+		if p.worker, err = p.start(ctx, filepath.Join(dir, name+".log"), append(argv, s)); err != nil {
+			return nil, err
+		}
+		return p, p.settle(ctx)
+	}
+}
+
+// kernelSender is a sender over a veth pair.
+func (b blaster) kernelSender(way string) starter[sample] {
+	return func(ctx context.Context, dir string) (_ contestant[sample], err error) {
+		p := &pair{name: way}
+		defer func() {
+			if err != nil {
+				p.kill()
+			}
+		}()
+		argv := []string{"taskset", "-c", strconv.Itoa(sendCore), b.self, sender.Command, way, "-size", strconv.Itoa(b.size)}
+		if p.worker, err = p.startApart(ctx, filepath.Join(dir, way+".log"), argv); err != nil {
+			return nil, err
+		}
+		if err := p.worker.waitFor(sender.Ready, 10*time.Second); err != nil {
+			return nil, err
+		}
+		pid := p.worker.cmd.Process.Pid
+		p.count = func() (uint64, error) { return sentPackets(pid, sender.Interface) }
+		return p, p.settle(ctx)
+	}
+}
+
+// sentPackets is how many packets an interface has sent, in the network namespace
+// of a process.
+func sentPackets(pid int, name string) (uint64, error) {
+	f, err := os.Open(fmt.Sprintf("/proc/%d/net/dev", pid))
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	const transmitted = 9 // the column, behind eight of what was received and one of bytes
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if counters, ok := strings.CutPrefix(strings.TrimSpace(lines.Text()), name+":"); ok {
+			if columns := strings.Fields(counters); len(columns) > transmitted {
+				return strconv.ParseUint(columns[transmitted], 10, 64)
+			}
+		}
+	}
+	return 0, fmt.Errorf("no interface %s in the network of process %d", name, pid)
+}
