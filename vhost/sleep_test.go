@@ -138,3 +138,28 @@ func BenchmarkFirstPacket(b *testing.B) {
 		}
 	}
 }
+
+// TestSenderToAGuestSleeps waits until a guest comes that has buffers to receive
+// into.
+func TestSenderToAGuestSleeps(t *testing.T) {
+	r := newPortRig(t, PortConfig{}, interrupts)
+	alarm, err := port.AlarmOf(r.port.TxQueue(0))
+	r.must(err)
+	if limit := alarm.Arm(); limit != port.Forever {
+		t.Errorf("without a guest it sleeps %v at most", limit)
+	}
+	alarm.Disarm()
+	poller, err := port.NewPoller(0, alarm)
+	r.must(err)
+	defer poller.Close()
+	startGuest(t, r.path, driver.Options{}, port.Config{})
+	begin := time.Now()
+	for alarm.Arm() != 0 {
+		alarm.Disarm()
+		poller.Next(0, begin.Add(10*time.Second))
+		if time.Since(begin) > 10*time.Second {
+			t.Fatal("a guest with buffers is slept over")
+		}
+	}
+	alarm.Disarm()
+}
