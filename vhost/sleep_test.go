@@ -69,7 +69,7 @@ func TestB19PollersOfBothEnds(t *testing.T) {
 	for _, packed := range []bool{false, true} {
 		for _, eventIdx := range []bool{false, true} {
 			t.Run(fmt.Sprintf("packed=%v,event_idx=%v", packed, eventIdx), func(t *testing.T) {
-				rounds := 50_000
+				rounds := 20_000
 				if testing.Short() {
 					rounds = 2000
 				}
