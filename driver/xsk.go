@@ -32,9 +32,9 @@ type XSKConfig struct {
 //
 // Poll and Run belong to the goroutine that owns the port's queue pair. Stop,
 // Start and a queue's reset may come from any other while Poll or Run are at
-// work: frames that the device held come back on the completion ring, those on
-// the tx ring wait for the next Start. The four rings are the application's
-// other goroutines', one for each.
+// work, though not during a Burst: frames that the device held come back on the
+// completion ring, those that it was not given wait for the next Start. The four
+// rings are the application's other goroutines', one for each.
 type XSK struct {
 	// Tx takes frames to send, Rx gives those that were received. They are nil
 	// when they were configured with size 0.

@@ -5,6 +5,7 @@ import (
 
 	"vionet/driver"
 	"vionet/driver/fakedev"
+	"vionet/mbuf"
 	"vionet/port"
 	"vionet/virtio"
 )
@@ -68,7 +69,7 @@ func BenchmarkXSK(b *testing.B) {
 		b.Run(bb.name, func(b *testing.B) {
 			r := startXSK(b, xskRigConfig{
 				rigConfig: rigConfig{dev: fakedev.Config{}, opts: bb.opts, port: port.Config{}},
-				umem:      driver.UMEMConfig{Frames: 1024}, xsk: driver.XSKConfig{TxSize: 256},
+				umem:      driver.UMEMConfig{Area: mbuf.Area{Bytes: anonymous(b, 1024*2048)}}, xsk: driver.XSKConfig{TxSize: 256},
 			})
 			q := r.dev.Queue(virtio.TxQueue(0))
 			free := make([]uint64, r.umem.Frames())

@@ -52,6 +52,11 @@ func newXSKRing[T any](name string, size int) (*ProducerRing[T], *ConsumerRing[T
 // maxXSKRing bounds the entries of a ring.
 const maxXSKRing = 1 << 20
 
+// panicBeyond is apart from Slot and At so that these are inlined.
+func panicBeyond(i int, count uint32) {
+	panic(fmt.Sprintf("ring entry %d of %d", i, count))
+}
+
 // ProducerRing is the side of a ring that fills it: the application's of a fill
 // and of a tx ring. One goroutine at a time calls its methods.
 type ProducerRing[T any] struct {
@@ -78,7 +83,7 @@ func (r *ProducerRing[T]) Reserve(n int) int {
 // the caller's until Submit.
 func (r *ProducerRing[T]) Slot(i int) *T {
 	if uint(i) >= uint(r.reserved) {
-		panic(fmt.Sprintf("slot %d of %d that are reserved", i, r.reserved))
+		panicBeyond(i, r.reserved)
 	}
 	return &r.ring.slots[(r.next+uint32(i))&uint32(len(r.ring.slots)-1)]
 }
@@ -136,7 +141,7 @@ func (r *ConsumerRing[T]) Peek(n int) int {
 // until Release.
 func (r *ConsumerRing[T]) At(i int) *T {
 	if uint(i) >= uint(r.peeked) {
-		panic(fmt.Sprintf("entry %d of %d that were peeked at", i, r.peeked))
+		panicBeyond(i, r.peeked)
 	}
 	return &r.ring.slots[(r.next+uint32(i))&uint32(len(r.ring.slots)-1)]
 }

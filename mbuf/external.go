@@ -92,10 +92,10 @@ func (e *External) drop(n int64) {
 	if e.refs.Add(-n) != 0 {
 		return
 	}
-	if e.area != nil {
-		e.area.users.Add(-1)
-	}
 	if e.free != nil {
 		e.free()
+	}
+	if e.area != nil {
+		e.area.users.Add(-1) // Unregister may go on
 	}
 }
