@@ -10,10 +10,10 @@ RACE = $$(go list ./... | grep -v '/scripts/')
 # The matrices of devices and of clients print a line for each of their cells.
 MATRIX = ^(TestGuestMatrix|TestVhostUserInTheGuest|TestDPDKFrontEnds|TestLinuxGuest.*|TestGuestOnBackEnd|TestOpenVSwitch)$$
 
-.PHONY: help build run vm test deps lint race full matrix bench fuzz fuzz-short
+.PHONY: help build run vm test deps lint race full matrix bench bench-txqueue bench-zerocopy fuzz fuzz-short
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build the static binary bin/vionet
 	go build -trimpath -o bin/vionet ./cmd/vionet
@@ -44,6 +44,12 @@ matrix: ## run the console in a guest over every transport and ring, and every c
 
 bench: build ## measure against DPDK and print the table of ratios
 	go run ./scripts/bench
+
+bench-txqueue: build ## measure forwarding with and without a transmit buffer, rates and latency
+	go run ./scripts/bench txqueue
+
+bench-zerocopy: build ## measure sending from the application's own memory, by copying and through the kernel
+	go run ./scripts/bench zerocopy
 
 fuzz: ## run every fuzz target for FUZZTIME (1m) each
 	@scripts/fuzz.sh $(FUZZTIME)

@@ -23,7 +23,7 @@ var flowCounts = []int{10, 32, 50, 100, 500, 1000}
 // each flow of a burst in a batch of its own.
 type switched struct {
 	name   string
-	start  func(s switching, ctx context.Context, dir string, b buffering) (*pair, error)
+	start  func(c switching, ctx context.Context, dir string, b buffering) (contestant[sample], error)
 	floors map[int]float64 // ratios to reach, by flows
 	// published are the packets a second without and with the queue, by flows.
 	published map[int][2]float64
@@ -49,6 +49,7 @@ var switchedTopologies = []switched{
 	{"PV", switching.wireToGuest, pvFloors, pvPublished},
 	{"P2P, sleeping host", switching.wireToSleepingHost, p2pFloors, p2pPublished},
 	{"PV, sleeping guest", switching.wireToSleepingGuest, pvFloors, pvPublished},
+	{"P2P, switch in a guest, sleeping host", switching.inGuest, p2pFloors, p2pPublished},
 }
 
 // txQueue prints the tables of the transmit buffer.
@@ -166,7 +167,7 @@ func forwarder(b buffering, vdevs ...string) part {
 // wireToWire is the published P2P: the switch has two front ends, behind which
 // DPDK plays both wires. Its ports are taken in pairs: the frames go into the
 // first back end, and what comes out of the second to nowhere.
-func (c switching) wireToWire(ctx context.Context, dir string, b buffering) (*pair, error) {
+func (c switching) wireToWire(ctx context.Context, dir string, b buffering) (contestant[sample], error) {
 	in, out := socket(dir, b.name, 0), socket(dir, b.name, 1)
 	wires := part{
 		end: dpdk, name: "wires-" + b.name, core: peerCore,
@@ -177,7 +178,7 @@ func (c switching) wireToWire(ctx context.Context, dir string, b buffering) (*pa
 }
 
 // wireToGuest is the published PV: the switch has the wire and a back end.
-func (c switching) wireToGuest(ctx context.Context, dir string, b buffering) (*pair, error) {
+func (c switching) wireToGuest(ctx context.Context, dir string, b buffering) (contestant[sample], error) {
 	s := socket(dir, b.name, 0)
 	guest := part{end: dpdk, name: "guest-" + b.name, core: peerCore, vdevs: []string{frontEnd(0, s)}, options: []string{"--forward-mode=rxonly"}}
 	return c.start(ctx, dir, b.name, 1, 0, forwarder(b, c.wire(), backEnd(0, s)), guest)
@@ -188,13 +189,13 @@ var sleeping = []string{"--forward-mode=rxonly", "--poll-mode=interrupt"}
 
 // wireToSleepingHost has the wire in the switch: the host has nothing else to do
 // than to receive, and sleeps in between.
-func (c switching) wireToSleepingHost(ctx context.Context, dir string, b buffering) (*pair, error) {
+func (c switching) wireToSleepingHost(ctx context.Context, dir string, b buffering) (contestant[sample], error) {
 	s := socket(dir, b.name, 0)
 	host := part{end: vionet, name: "host-" + b.name, core: peerCore, vdevs: []string{backEnd(0, s)}, options: sleeping}
 	return c.start(ctx, dir, b.name, 0, 0, host, forwarder(b, c.wire(), frontEnd(0, s)))
 }
 
-func (c switching) wireToSleepingGuest(ctx context.Context, dir string, b buffering) (*pair, error) {
+func (c switching) wireToSleepingGuest(ctx context.Context, dir string, b buffering) (contestant[sample], error) {
 	s := socket(dir, b.name, 0)
 	guest := part{end: vionet, name: "guest-" + b.name, core: peerCore, vdevs: []string{frontEnd(0, s)}, options: sleeping}
 	return c.start(ctx, dir, b.name, 1, 0, forwarder(b, c.wire(), backEnd(0, s)), guest)
