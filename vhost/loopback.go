@@ -203,11 +203,16 @@ func (p *loopPair) bounce() (moved bool) {
 		gone++
 	}
 	if p.rx.ring != nil {
-		p.rx.endDelivery()
+		p.rx.copyNow()
 	}
+	// A device that dies in between has lost frames; shown first as received,
+	// they would be taken for unsent by the next device, and come twice.
 	p.tx.giveBack(frames[:gone])
 	p.tx.ring.Return(len(frames) - gone)
 	p.tx.flush()
+	if p.rx.ring != nil {
+		p.rx.endDelivery()
+	}
 	return true
 }
 
