@@ -12,8 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Waiter is what a device signals when it wants attention: a receive queue's
-// interrupt.
+// Waiter is what a device signals when it wants attention: a queue's interrupt.
 type Waiter interface {
 	// Wait sleeps until the device has signalled since the last Wait, or until
 	// ctx is done. One goroutine at a time may call it. After the device was
