@@ -33,7 +33,7 @@ Bad arguments
 testpmd> set poll-mode busy
 Set poll-mode busy
 testpmd> show config fwd json
-{"mode":"io","retry":null,"poll":{"mode":"busy","spin_us":200},"nb_ports":2,"cores":[{"lcore":1,"streams":[{"rx_port":0,"rx_queue":0,"tx_port":1,"tx_queue":0,"peer":"02:00:00:00:00:01"},{"rx_port":1,"rx_queue":0,"tx_port":0,"tx_queue":0,"peer":"02:00:00:00:00:00"}]}]}
+{"mode":"io","retry":null,"tx_buffer":null,"poll":{"mode":"busy","spin_us":200},"nb_ports":2,"cores":[{"lcore":1,"streams":[{"rx_port":0,"rx_queue":0,"tx_port":1,"tx_queue":0,"peer":"02:00:00:00:00:01"},{"rx_port":1,"rx_queue":0,"tx_port":0,"tx_queue":0,"peer":"02:00:00:00:00:00"}]}]}
 testpmd> set poll-mode interrupt
 Set poll-mode interrupt
 Port 0 was started without interrupts: stop it and start it again, or it is polled
