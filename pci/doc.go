@@ -24,7 +24,7 @@
 //
 // Nothing is interrupted unless somebody asks: Watch for changes of the
 // configuration and the removal of the device, a QueueSetup with Interrupt for
-// a receive queue. MSI-X serves each with a vector of its own. Where there is
+// a queue. MSI-X serves each with a vector of its own. Where there is
 // none, one goroutine tells from the ISR status whom the line has fired for.
 //
 // # Goroutines

@@ -6,13 +6,16 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"vionet/driver"
 	"vionet/mbuf"
 	"vionet/port"
 )
 
 // TestGuestDriverWaits sends frames one by one from each function to the next,
-// whose driver sleeps until its interrupt comes.
+// whose driver sleeps until its interrupt comes. The sender sleeps as well, until
+// each of them was sent.
 func TestGuestDriverWaits(t *testing.T) {
 	nets := inGuest(t)
 	for i, f := range nets {
@@ -31,7 +34,7 @@ func TestGuestDriverWaits(t *testing.T) {
 			}
 			for _, d := range []*driver.Device{from, to} {
 				defer d.Close()
-				if err := d.Configure(port.Config{Pool: pool, RxInterrupts: true}); err != nil {
+				if err := d.Configure(port.Config{Pool: pool, RxInterrupts: true, TxInterrupts: true}); err != nil {
 					t.Fatal(err)
 				}
 				if err := d.Start(); err != nil {
@@ -39,17 +42,24 @@ func TestGuestDriverWaits(t *testing.T) {
 				}
 			}
 			const frames = 200
+			slept := 0
 			for n := range frames {
 				b := pool.Get()
 				copy(b.Append(len(testFrame())), testFrame())
 				if from.TxQueue(0).Burst([]*mbuf.Buf{b}) != 1 {
 					t.Fatalf("frame %d was not sent", n)
 				}
+				if waitUntilSent(t, from, n%2 == 0) {
+					slept++
+				}
 				if got := string(waitForOne(t, to.RxQueue(0))); got != string(testFrame()) {
 					t.Fatalf("frame %d came as % x", n, got)
 				}
 			}
-			fmt.Printf("cell %s: %s to %s: the driver slept for each of %d frames\n", f.Driver, f.cell, g.cell, frames)
+			if slept == 0 {
+				t.Error("every frame was sent before the sender slept")
+			}
+			fmt.Printf("cell %s: %s to %s: the driver slept for each of %d frames, the sender was woken %d times\n", f.Driver, f.cell, g.cell, frames, slept)
 		})
 	}
 }
@@ -83,4 +93,36 @@ func waitForOne(t *testing.T, q port.RxQueue) []byte {
 			t.Fatal(err)
 		}
 	}
+}
+
+// waitUntilSent sleeps until the transmit queue holds nothing. To see the interrupt
+// itself it sleeps on the queue's alarm first, and reports whether that was given: a
+// frame may be sent before anybody sleeps.
+func waitUntilSent(t *testing.T, d *driver.Device, alarmed bool) (slept bool) {
+	t.Helper()
+	q := d.TxQueue(0)
+	if alarmed {
+		alarm, err := port.AlarmOf(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if alarm.Arm() == port.Forever {
+			fds := []unix.PollFd{{Fd: int32(alarm.FD()), Events: unix.POLLIN}}
+			n, err := 0, error(unix.EINTR) // which Go's own signals cause
+			for err == unix.EINTR {
+				n, err = unix.Poll(fds, 5000)
+			}
+			if n != 1 || err != nil {
+				t.Fatalf("no interrupt for a frame that was sent: %v", err)
+			}
+			slept = true
+		}
+		alarm.Disarm()
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if err := q.(port.TxWaiter).Wait(ctx, d.Info().TxDesc); err != nil {
+		t.Fatal(err)
+	}
+	return slept
 }

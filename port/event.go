@@ -6,14 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// Waiter is what a device signals when it wants attention: a receive queue's
-// interrupt.
+// Waiter is what a device signals when it wants attention: a queue's interrupt.
 type Waiter interface {
 	// Wait sleeps until the device has signalled since the last Wait, or until
 	// ctx is done. One goroutine at a time may call it. After the device was
@@ -24,39 +23,45 @@ type Waiter interface {
 	FD() int
 }
 
-// EventFD is a Waiter on an eventfd, which sleeps in Go's poller: a waiting
-// goroutine holds no thread.
+// EventFD is a Waiter on an eventfd. Wait sleeps in Go's poller, where a waiting
+// goroutine holds no thread. The descriptor is given to that poller with the first
+// Wait, not before: from then on every signal wakes it too, and who sleeps on FD
+// by other means would share its processor with a thread that has nothing to do.
 type EventFD struct {
-	file   *os.File
-	closed atomic.Bool
+	mu   sync.Mutex
+	fd   int      // -1: closed
+	file *os.File // of fd, in Go's poller; nil before the first Wait
 }
 
 // NewEventFD makes an eventfd whose count is 0.
 func NewEventFD() (*EventFD, error) {
 	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
-		return nil, fmt.Errorf("eventfd: %w", err)
+		return nil, fmt.Errorf("eventfd: %w: raise the limit of open files (ulimit -n)", err)
 	}
-	return &EventFD{file: os.NewFile(uintptr(fd), "eventfd")}, nil
+	return &EventFD{fd: fd}, nil
 }
 
 // FD is the file descriptor, for a device to write to. It belongs to the
-// EventFD.
+// EventFD, and is -1 when that is closed.
 func (e *EventFD) FD() int {
-	conn, err := e.file.SyscallConn()
-	if err != nil {
-		return -1
-	}
-	fd := -1
-	_ = conn.Control(func(n uintptr) { fd = int(n) })
-	return fd
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.fd
 }
 
-// Signal adds one to the count, which wakes whoever waits.
+// Signal adds one to the count, which wakes whoever waits. Any goroutine may call
+// it; after Close it does nothing and returns ErrClosed.
 func (e *EventFD) Signal() error {
+	// The lock keeps the descriptor from becoming another file's meanwhile.
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.fd < 0 {
+		return ErrClosed
+	}
 	var one [8]byte
 	binary.NativeEndian.PutUint64(one[:], 1)
-	_, err := e.file.Write(one[:])
+	_, err := unix.Write(e.fd, one[:])
 	return err
 }
 
@@ -65,15 +70,19 @@ var longAgo = time.Unix(1, 0)
 
 // Wait sleeps until the count is not 0, and takes it.
 func (e *EventFD) Wait(ctx context.Context) error {
-	err := e.wait(ctx)
+	file, err := e.polled()
+	if err != nil {
+		return err
+	}
+	err = takeCount(ctx, file)
 	// The deadline of an earlier, cancelled Wait may come late.
 	for errors.Is(err, os.ErrDeadlineExceeded) && ctx.Err() == nil {
-		err = e.wait(ctx)
+		err = takeCount(ctx, file)
 	}
 	switch {
 	case err == nil:
 		return nil
-	case e.closed.Load():
+	case errors.Is(err, os.ErrClosed):
 		return ErrClosed
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
@@ -82,22 +91,43 @@ func (e *EventFD) Wait(ctx context.Context) error {
 	}
 }
 
-func (e *EventFD) wait(ctx context.Context) error {
-	if err := e.file.SetReadDeadline(time.Time{}); err != nil {
+// polled is the descriptor in Go's poller.
+func (e *EventFD) polled() (*os.File, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.fd < 0 {
+		return nil, ErrClosed
+	}
+	if e.file == nil {
+		e.file = os.NewFile(uintptr(e.fd), "eventfd")
+	}
+	return e.file, nil
+}
+
+func takeCount(ctx context.Context, file *os.File) error {
+	if err := file.SetReadDeadline(time.Time{}); err != nil {
 		return err
 	}
-	stop := context.AfterFunc(ctx, func() { e.file.SetReadDeadline(longAgo) })
+	stop := context.AfterFunc(ctx, func() { file.SetReadDeadline(longAgo) })
 	defer stop()
 	var count [8]byte
-	_, err := e.file.Read(count[:])
+	_, err := file.Read(count[:])
 	return err
 }
 
 // Close closes the file descriptor; a Wait that sleeps returns. A second call
 // does nothing.
 func (e *EventFD) Close() error {
-	if e.closed.Swap(true) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	fd := e.fd
+	e.fd = -1
+	switch {
+	case fd < 0:
 		return nil
+	case e.file != nil:
+		return e.file.Close()
+	default:
+		return unix.Close(fd)
 	}
-	return e.file.Close()
 }

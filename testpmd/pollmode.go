@@ -97,23 +97,22 @@ func (c *Console) newPoller(core Core, links []link) *port.Poller {
 func (c *Console) alarms(links []link) ([]port.Alarm, error) {
 	receives, _ := ends(c.mode)
 	var alarms []port.Alarm
-	var errs []error
-	add := func(a port.Alarm, err error) {
-		alarms, errs = append(alarms, a), append(errs, err)
-	}
 	for _, l := range links {
 		if receives {
 			p := c.ports[l.rxPort]
-			add(p.alarm(p.RxQueue(l.rxQueue)))
+			a, err := p.alarm(p.RxQueue(l.rxQueue))
+			if err != nil {
+				return nil, err
+			}
+			alarms = append(alarms, a)
 		}
 		if c.mode.Generates {
 			p := c.ports[l.txPort]
-			add(p.alarm(p.TxQueue(l.txQueue)))
-		}
-	}
-	for _, err := range errs {
-		if err != nil {
-			return nil, err // one is enough for people
+			a, err := p.alarm(p.TxQueue(l.txQueue))
+			if err != nil {
+				return nil, err
+			}
+			alarms = append(alarms, a)
 		}
 	}
 	return alarms, nil

@@ -3,7 +3,6 @@ package vhost
 import (
 	"fmt"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -95,45 +94,6 @@ func TestB19PollersOfBothEnds(t *testing.T) {
 					}
 				}
 				one[0].Free()
-			})
-		}
-	}
-}
-
-// BenchmarkFirstPacket is how long a frame takes there and back to an end that
-// has had nothing to do for a millisecond. The other end polls.
-func BenchmarkFirstPacket(b *testing.B) {
-	for _, asleep := range []string{"driver", "port"} {
-		for _, mode := range []struct {
-			name string
-			spin time.Duration
-		}{{"busy", time.Hour}, {"adaptive", 50 * time.Microsecond}, {"interrupt", 0}} {
-			b.Run(asleep+"/"+mode.name, func(b *testing.B) {
-				r := newPortRig(b, PortConfig{Packed: true}, interrupts)
-				g := startGuest(b, r.path, driver.Options{EventIdx: true}, interrupts)
-				far, near, pool := port.Port(g.port), r.port, r.pool
-				if asleep == "port" {
-					far, near, pool = r.port, g.port, g.pool
-				}
-				e := startEcho(b, far, mode.spin)
-				defer e.stop()
-				var took []time.Duration
-				one := []*mbuf.Buf{pool.Get()}
-				one[0].Append(60)
-				for b.Loop() {
-					time.Sleep(time.Millisecond)
-					begin := time.Now()
-					for near.TxQueue(0).Burst(one) == 0 {
-					}
-					for near.RxQueue(0).Burst(one) == 0 {
-					}
-					took = append(took, time.Since(begin))
-				}
-				one[0].Free()
-				slices.Sort(took)
-				b.ReportMetric(0, "ns/op")
-				b.ReportMetric(float64(took[len(took)/2].Nanoseconds())/1000, "us-median")
-				b.ReportMetric(float64(took[len(took)*99/100].Nanoseconds())/1000, "us-p99")
 			})
 		}
 	}

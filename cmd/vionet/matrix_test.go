@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -19,6 +20,7 @@ type matrixCell struct {
 	options []string // of QEMU's virtio-net-pci
 	queues  int      // pairs; 0: 1
 	devargs string   // behind -a BDF
+	poll    string   // mode; "": busy
 	rx, tx  string   // paths
 }
 
@@ -33,6 +35,7 @@ var matrix = []matrixCell{
 	{name: "modern, vfio, packed", options: []string{"packed=on"}, rx: "packed ring mergeable buffer", tx: "packed ring standard"},
 	{name: "modern, vfio, packed, event index", options: []string{"packed=on"}, devargs: ",event_idx=1", rx: "packed ring mergeable buffer", tx: "packed ring standard"},
 	{name: "modern, vfio, event index", devargs: ",event_idx=1", rx: "mergeable buffer", tx: "simple"},
+	{name: "modern, vfio, event index, adaptive", devargs: ",event_idx=1", poll: "adaptive", rx: "mergeable buffer", tx: "simple"},
 	{name: "modern, vfio, event index not offered", options: []string{"event_idx=off"}, devargs: ",event_idx=1", rx: "mergeable buffer", tx: "simple"},
 	{name: "modern, vfio, 4 pairs, hash, rss", queues: 4, options: []string{"hash=on", "rss=on"}, rx: "mergeable buffer", tx: "simple"},
 	{name: "transitional, vfio", options: transitional, rx: "mergeable buffer", tx: "simple"},
@@ -60,6 +63,9 @@ func TestGuestMatrix(t *testing.T) {
 			}
 			sent := checkGeneratedFrames(t, g, cable)
 			returned := checkReturnedFrames(t, g, cable)
+			if strings.Contains(g.Transcript(), "polls all the time") {
+				t.Errorf("in poll mode %s\n%s", c.poll, g.Transcript())
+			}
 			quit(t, g.Process)
 			fmt.Fprintf(os.Stdout, "cell: %-38s Rx %-28s Tx %-20s %d sent, %d returned\n", c.name, c.rx, c.tx, sent, returned)
 		})
@@ -72,7 +78,7 @@ func (c matrixCell) boot(t *testing.T) (*lab.Guest, *lab.Cable) {
 	queues := max(c.queues, 1)
 	cable, ns := newCable(t, queues)
 	console := []string{"/bin/vionet", "testpmd", "-a", "0000:00:01.0" + c.devargs, "--", "-i", "--total-num-mbufs=8192",
-		fmt.Sprintf("--rxq=%d", queues), fmt.Sprintf("--txq=%d", queues)}
+		fmt.Sprintf("--rxq=%d", queues), fmt.Sprintf("--txq=%d", queues), "--poll-mode=" + cmp.Or(c.poll, "busy")}
 	return lab.Boot(t, lab.Config{
 		Program:   console,
 		Files:     map[string]string{"/bin/vionet": vionet(t)},

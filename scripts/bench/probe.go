@@ -20,11 +20,11 @@ import (
 
 // probe measures how long frames are on their way through a switch: it plays the
 // wire at one of the switch's ports, sends frames with the time in them, and
-// receives them at the other. Both ends are polled by the same goroutine, which
+// receives them at the other, or the same. Both ends are polled by the same goroutine, which
 // reads one clock.
 type probe struct {
 	*pair                // the switch
-	ports    []port.Port // this end's two: frames go out of the first
+	ports    []port.Port // this end's: frames go out of the first, and come back at the last
 	memory   *mbuf.Memory
 	pool     *mbuf.Pool
 	frames   [][]byte // what is sent, in turn
@@ -111,18 +111,23 @@ func probeGuest(ctx context.Context, c switching, dir string, b buffering, size,
 	if err := p.startSwitch(ctx, c, dir, b, frontEnd(0, wire), backEnd(0, guest)); err != nil {
 		return nil, err
 	}
+	return p, p.dial(ctx, guest, driver.Options{})
+}
+
+// dial adds the front end of a back end of the switch.
+func (p *probe) dial(ctx context.Context, socket string, opts driver.Options) error {
 	// The switch has to answer.
 	if err := p.resume(); err != nil {
-		return nil, err
+		return err
 	}
-	front, err := vhost.DialContext(ctx, guest, vhost.FrontendConfig{})
+	front, err := vhost.DialContext(ctx, socket, vhost.FrontendConfig{})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if err := p.add(driver.Open(front, driver.Options{})); err != nil {
-		return nil, err
+	if err := p.add(driver.Open(front, opts)); err != nil {
+		return err
 	}
-	return p, p.settle(ctx)
+	return p.settle(ctx)
 }
 
 func (p *probe) closeOn(err *error) {
@@ -156,7 +161,7 @@ func (p *probe) measure(ctx context.Context, window time.Duration) (d delays, er
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	cache := p.pool.NewCache(0)
 	defer cache.Flush()
-	p.tx, p.rx = p.ports[0].TxQueue(0), p.ports[1].RxQueue(0)
+	p.tx, p.rx = p.ports[0].TxQueue(0), p.ports[len(p.ports)-1].RxQueue(0)
 	p.tx.UseCache(cache)
 	p.rx.UseCache(cache)
 	p.run(cache, warmUp)
