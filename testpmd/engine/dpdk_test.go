@@ -181,9 +181,9 @@ func ours(t *testing.T, in, out string, r run, packets int) (frames [][]byte, tr
 
 // Descriptions of packets, and what is not to be compared in them: addresses in
 // memory, the time that DPDK's port adds, and what ports classify.
-// The console writes its prompt letter by letter, and what forwarding says gets in
-// between by lines: some of them begin with a piece of the prompt.
 var (
+	// DPDK's console writes its prompt letter by letter, and what forwarding says
+	// gets in between by lines: some of them begin with a piece of the prompt.
 	description = regexp.MustCompile(`(?m)^[testpmd> ]*?((?:src=|port=|rx: |tx: ).*)$`)
 	ofTheRun    = regexp.MustCompile(`mbuf=0x[0-9a-f]+| - timestamp \d+|hw ptype: [A-Z0-9_ ]+ - `)
 	spaces      = regexp.MustCompile(` +`)
