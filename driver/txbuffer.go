@@ -7,6 +7,7 @@ import (
 
 	"vionet/mbuf"
 	"vionet/port"
+	"vionet/ring"
 )
 
 // DefaultTxDrain is a time for TxBufferConfig.Drain that a forwarding loop
@@ -14,8 +15,8 @@ import (
 const DefaultTxDrain = 100 * time.Microsecond
 
 // MaxTxBuffer is the largest TxBufferConfig.Size: the longest virtqueue has that
-// many descriptors (virtio 1.2, section 2.6).
-const MaxTxBuffer = 32768
+// many descriptors.
+const MaxTxBuffer = ring.MaxSize
 
 // TxBufferConfig says how long packets wait in a TxBuffer, and for how many
 // others.
@@ -152,7 +153,7 @@ func (t *TxBuffer) Flush() int {
 }
 
 // Close sends what waits. What the queue does not take goes where other packets
-// that were given up go; the queue of a stopped port takes nothing. The buffer
+// that were given up go; the queue of a stopped Device takes nothing. The buffer
 // is of no use afterwards. A second call does nothing. It returns nil.
 func (t *TxBuffer) Close() error {
 	t.Flush()

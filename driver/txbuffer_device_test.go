@@ -70,6 +70,10 @@ func TestTxBufferBeforeAFullRing(t *testing.T) {
 	if got := b.Stats(); got != want {
 		t.Errorf("counted %+v, want %+v", got, want)
 	}
+	b.ResetStats()
+	if got := b.Stats(); got != (driver.TxBufferStats{}) {
+		t.Errorf("after ResetStats: %+v", got)
+	}
 	frames, err := r.dev.Sent(0)
 	if err != nil || len(frames) != 16 {
 		t.Fatalf("the device saw %d frames, %v", len(frames), err)

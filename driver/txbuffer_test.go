@@ -176,7 +176,7 @@ func TestTxBufferRetriesAndGivesUp(t *testing.T) {
 		{5, []int{7, 1}, []int{8, 1}, driver.TxBufferStats{Full: 1, Packets: 8, Retries: 1}},
 	} {
 		for _, kept := range []bool{false, true} {
-			pool := newBuffers(t, 16)
+			pool := newBuffers(t, 128)
 			g := &gate{takes: tt.takes}
 			cfg := driver.TxBufferConfig{Size: 8, Retries: tt.retries}
 			var unsent []*mbuf.Buf
@@ -184,7 +184,7 @@ func TestTxBufferRetriesAndGivesUp(t *testing.T) {
 				cfg.Unsent = func(pkts []*mbuf.Buf) { unsent = append(unsent, pkts...) }
 			}
 			b := newTxBuffer(t, g, cfg)
-			cache := pool.NewCache(2)
+			cache := pool.NewCache(0)
 			b.UseCache(cache)
 			pkts := take(pool, 8)
 			b.Burst(pkts[:3])
@@ -197,6 +197,9 @@ func TestTxBufferRetriesAndGivesUp(t *testing.T) {
 			}
 			if kept && !slices.Equal(slices.Concat(g.took, unsent), pkts) {
 				t.Errorf("%+v: %d sent and %d unsent are not what was given", tt, len(g.took), len(unsent))
+			}
+			if free := pool.Free(); free != pool.Size()-len(pkts) {
+				t.Errorf("%+v: %d buffers in the pool: some went past the cache", tt, free)
 			}
 			for _, p := range unsent {
 				p.Free()

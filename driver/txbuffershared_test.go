@@ -4,6 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"vionet/driver"
@@ -45,13 +46,49 @@ func TestSharedTxBufferSendsByItself(t *testing.T) {
 	if got, want := b.Stats(), (driver.TxBufferStats{Full: 1, Late: 3, Packets: 11}); got != want {
 		t.Errorf("counted %+v, want %+v", got, want)
 	}
-	b.ResetStats()
-	b.Burst(take(pool, 3))
-	if n := b.Flush(); n != 3 && b.Stats().Late == 0 {
-		t.Errorf("Flush sent %d of 3", n)
-	}
 	b.Close()
-	q.Reclaim()
+}
+
+// Packets wait from the first one's arrival on, however many follow; a flush by
+// hand, or Close, leaves the timer nothing to send.
+func TestSharedTxBufferKeepsTheTime(t *testing.T) {
+	pool := newBuffers(t, 32)
+	synctest.Test(t, func(t *testing.T) {
+		const ms = time.Millisecond
+		g := &gate{}
+		b, err := driver.NewSharedTxBuffer(g, driver.TxBufferConfig{Size: 8, Drain: 10 * ms})
+		if err != nil {
+			t.Fatal(err)
+		}
+		check := func(after time.Duration, want driver.TxBufferStats) {
+			t.Helper()
+			time.Sleep(after)
+			synctest.Wait()
+			if got := b.Stats(); got != want {
+				t.Errorf("counted %+v, want %+v", got, want)
+			}
+		}
+		b.Burst(take(pool, 1))
+		check(6*ms, driver.TxBufferStats{})
+		b.Burst(take(pool, 2))
+		check(4*ms-1, driver.TxBufferStats{})
+		check(1, driver.TxBufferStats{Late: 1, Packets: 3})
+
+		b.ResetStats()
+		b.Burst(take(pool, 3))
+		if n := b.Flush(); n != 3 {
+			t.Errorf("Flush sent %d of 3", n)
+		}
+		check(time.Hour, driver.TxBufferStats{Asked: 1, Packets: 3})
+
+		b.Burst(take(pool, 2))
+		b.Close()
+		check(time.Hour, driver.TxBufferStats{Asked: 2, Packets: 5})
+		if len(g.offered) != 3 {
+			t.Errorf("bursts of %v", g.offered)
+		}
+		g.Reclaim()
+	})
 }
 
 // Once Close has returned nobody touches the queue any more, and until then

@@ -14,7 +14,8 @@ func txBufferCommands() []*command {
 		{section: configSection, pattern: "set txbuffer (num|off)", help: "Make packets wait in front of transmit queues until there are that many, for 100 us at most; from the next start on.", run: (*Console).setTxBuffer},
 		{section: configSection, pattern: "set txbuffer (num) drain (microseconds)", help: "The same, and set how long packets wait at most.", run: (*Console).setTxBuffer},
 		{section: configSection, pattern: "set txbuffer (num) retries (num)", help: "The same, and set how often what a port did not take is offered again; the retries of modes \"with retry\" do not count then.", run: (*Console).setTxBuffer},
-		{section: configSection, pattern: "set txbuffer (num) drain (microseconds) retries (num)", help: "Both.", run: (*Console).setTxBuffer},
+		{section: configSection, pattern: "set txbuffer (num) drain (microseconds) retries (num)", help: "Both, in either order.", run: (*Console).setTxBuffer},
+		{pattern: "set txbuffer (num) retries (num) drain (microseconds)", run: (*Console).setTxBuffer},
 		{section: displaySection, pattern: "show txbuffer", help: "Show how packets wait in front of transmit queues, and what that brought in the forwarding of now or the last one.", run: (*Console).showTxBuffer, json: (*Console).txBufferJSON},
 	}
 }

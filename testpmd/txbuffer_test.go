@@ -30,8 +30,18 @@ testpmd> set txbuffer 16 drain 1000001
 txbuffer drain: 1000001 > 1000000 (maximum microseconds)  ignored
 testpmd> set txbuffer 16 drain 5 retries 1001
 txbuffer retries: 1001 > 1000 (maximum number of retries)  ignored
-testpmd> set txbuffer 16 retries 5 drain 5
+testpmd> set txbuffer 16 drain
 Bad arguments
+testpmd> set txbuffer 16 retries 5 drain
+Bad arguments
+testpmd> set txbuffer 16 drain 5 drain 5
+Bad arguments
+testpmd> set txbuffer 16 drain 5 retries -1
+Bad arguments
+testpmd> set txbuffer 16 retries 9 drain 7
+TX buffer: 16 packets, drain 7us, retries 9
+testpmd> set txbuffer 128 retries 3 drain 0
+TX buffer: 128 packets, drain 0us, retries 3
 testpmd> set txbuffer off drain 5
 Bad arguments
 testpmd> set txbuffer on
@@ -55,13 +65,15 @@ testpmd> show txbuffer json
 {"tx_buffer":null,"queues":[]}
 `)
 	for line, want := range map[string][]string{
-		"set txb":                {"set txbuffer "},
-		"set txbuffer ":          {"set txbuffer off "},
-		"set txbuffer 8 ":        {"set txbuffer 8 drain ", "set txbuffer 8 retries "},
-		"set txbuffer 8 drain 5": nil,
-		"show txb":               {"show txbuffer "},
-		"set flowgen ":           {"set flowgen flows "},
-		"set fwd flo":            {"set fwd flowgen ", "set fwd flowbatch "},
+		"set txb":                   {"set txbuffer "},
+		"set txbuffer ":             {"set txbuffer off "},
+		"set txbuffer 8 ":           {"set txbuffer 8 drain ", "set txbuffer 8 retries "},
+		"set txbuffer 8 drain 5":    nil,
+		"set txbuffer 8 drain 5 ":   {"set txbuffer 8 drain 5 retries "},
+		"set txbuffer 8 retries 5 ": {"set txbuffer 8 retries 5 drain "},
+		"show txb":                  {"show txbuffer "},
+		"set flowgen ":              {"set flowgen flows "},
+		"set fwd flo":               {"set fwd flowgen ", "set fwd flowbatch "},
 	} {
 		if diff := cmp.Diff(want, b.complete(line)); diff != "" {
 			t.Errorf("%q completes (-want +got)\n%s", line, diff)

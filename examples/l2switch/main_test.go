@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,7 +27,19 @@ func TestMain(m *testing.M) {
 // program is a switch that runs.
 type program struct {
 	cmd *exec.Cmd
-	out bytes.Buffer
+	out output
+}
+
+// output is what a program printed, to be read when it has ended.
+type output struct {
+	text  bytes.Buffer
+	once  sync.Once
+	began chan struct{} // closed when there is something
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	defer o.once.Do(func() { close(o.began) })
+	return o.text.Write(b)
 }
 
 func start(t *testing.T, sockets ...string) *program {
@@ -35,7 +48,7 @@ func start(t *testing.T, sockets ...string) *program {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &program{cmd: exec.Command(exe, sockets...)}
+	p := &program{cmd: exec.Command(exe, sockets...), out: output{began: make(chan struct{})}}
 	p.cmd.Env = append(os.Environ(), "RUN_L2SWITCH=1")
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
 	if err := p.cmd.Start(); err != nil {
@@ -52,9 +65,9 @@ func (p *program) interrupt(t *testing.T) string {
 		t.Fatal(err)
 	}
 	if err := p.cmd.Wait(); err != nil {
-		t.Fatalf("%v\n%s", err, p.out.String())
+		t.Fatalf("%v\n%s", err, p.out.text.String())
 	}
-	return p.out.String()
+	return p.out.text.String()
 }
 
 // stations are back ends, as hosts would be behind the switch.
@@ -155,6 +168,7 @@ func TestSwitchOnEmbeddedDevices(t *testing.T) {
 	counts := regexp.MustCompile(`port \d: received (\d+), sent (\d+)`)
 	for wait := 100 * time.Millisecond; ; wait *= 2 {
 		p := start(t)
+		<-p.out.began    // from then on Ctrl-C does not just kill it
 		time.Sleep(wait) // frames go to and fro
 		out := p.interrupt(t)
 		var numbers []int
@@ -175,7 +189,7 @@ func TestSwitchOnEmbeddedDevices(t *testing.T) {
 
 func TestSwitchWithoutABackEnd(t *testing.T) {
 	p := start(t, "/nonexistent/socket")
-	if err := p.cmd.Wait(); err == nil || !bytes.Contains(p.out.Bytes(), []byte("/nonexistent/socket")) {
-		t.Errorf("%v\n%s", err, p.out.String())
+	if err := p.cmd.Wait(); err == nil || !bytes.Contains(p.out.text.Bytes(), []byte("/nonexistent/socket")) {
+		t.Errorf("%v\n%s", err, p.out.text.String())
 	}
 }

@@ -34,26 +34,15 @@ func swapFiveTuple(b *mbuf.Buf) {
 	}
 }
 
-// ports gives the four bytes of the TCP or UDP ports, which the first fragment of
-// a packet has too, or nil.
-func (h *headers) ports(frame []byte) []byte {
-	l4 := frame[h.payload():]
-	if h.next != protoTCP && h.next != protoUDP || h.later || min(len(l4), h.l4Size) < 4 {
-		return nil
-	}
-	return l4[:4]
-}
-
 // swapIP swaps the addresses of the IP header.
 func (h *headers) swapIP(frame []byte) {
+	addrs := h.addrs(frame)
 	if h.ipv6 {
-		addrs := frame[h.ip()+8 : h.ip()+40]
 		src := [16]byte(addrs[0:16])
 		copy(addrs[0:16], addrs[16:32])
 		copy(addrs[16:32], src[:])
 		return
 	}
-	addrs := frame[h.ip()+12 : h.ip()+20]
 	src := [4]byte(addrs[0:4])
 	copy(addrs[0:4], addrs[4:8])
 	copy(addrs[4:8], src[:])

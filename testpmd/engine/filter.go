@@ -84,16 +84,12 @@ func parseTerm(words []string) (term, int, error) {
 func hostTerm(addr netip.Addr) term {
 	want := addr.AsSlice()
 	is := func(b []byte) bool { return string(b) == string(want) }
-	if addr.Is6() {
-		return func(frame []byte, h *headers, isIP bool) bool {
-			return isIP && h.ipv6 && (is(frame[h.ip()+8:h.ip()+24]) || is(frame[h.ip()+24:h.ip()+40]))
-		}
-	}
 	return func(frame []byte, h *headers, isIP bool) bool {
 		at := h.ip()
 		switch {
-		case isIP && !h.ipv6:
-			return is(frame[at+12:at+16]) || is(frame[at+16:at+20])
+		case isIP:
+			addrs := h.addrs(frame)
+			return is(addrs[:len(addrs)/2]) || is(addrs[len(addrs)/2:])
 		case h.etherType == etherARP && len(frame) >= at+arpLen:
 			return is(frame[at+14:at+18]) || is(frame[at+24:at+28])
 		}

@@ -37,13 +37,14 @@ type sorter struct {
 	counts []int       // packets of each batch
 	places []int       // where the next packet of each batch goes
 	sorted []*mbuf.Buf // the burst, batch by batch
-	seen   byte        // of no use but to read the packets early
+	fronts [][]byte    // the first segment of each packet
 }
 
 func newSorter(burst int) *sorter {
 	return &sorter{
 		flows: flowTable{seed: maphash.MakeSeed()}, of: make([]int, burst),
 		counts: make([]int, 0, burst), places: make([]int, burst), sorted: make([]*mbuf.Buf, burst),
+		fronts: make([][]byte, burst),
 	}
 }
 
@@ -79,12 +80,10 @@ func (o *sorter) sort(pkts []*mbuf.Buf) (sorted []*mbuf.Buf, batches []int, adde
 	return o.sorted[:len(pkts)], o.counts, added
 }
 
-// fetch reads the beginning of every packet, so that the processor waits for all
-// of their cache lines at once and not for one after the other.
+// fetch has the headers of all packets come at once, and not one after the other.
 func (o *sorter) fetch(pkts []*mbuf.Buf) {
-	for _, p := range pkts {
-		if b := p.Bytes(); len(b) > 0 {
-			o.seen ^= b[0]
-		}
+	for i, p := range pkts {
+		o.fronts[i] = p.Bytes()
 	}
+	mbuf.PrefetchRead(o.fronts[:len(pkts)])
 }

@@ -74,6 +74,10 @@ func TestFlowBatchSendsABurstForEachFlow(t *testing.T) {
 		if b, n := r.Batches.Load(), r.NewFlows.Load(); b != uint64(len(want)) || n != uint64(len(different)) {
 			t.Errorf("%s: counted %d batches and %d new flows, want %d and %d", flows, b, n, len(want), len(different))
 		}
+		r.Reset()
+		if b, n := r.Batches.Load(), r.NewFlows.Load(); b+n != 0 {
+			t.Errorf("%s: %d batches and %d new flows after Reset", flows, b, n)
+		}
 		r.accounted(t)
 	}
 }
@@ -110,6 +114,10 @@ func TestFlowKeys(t *testing.T) {
 	back, other := ipv4(pkt.IPProtocolUDP), ipv6(pkt.IPProtocolUDP)
 	back.SrcIP, back.DstIP = back.DstIP, back.SrcIP
 	other.SrcIP = slices.Concat(ip6A[:15], []byte{77})
+	zero := ipv4(0)
+	zero.SrcIP, zero.DstIP = make([]byte, 4), make([]byte, 4)
+	like := ipv6(pkt.IPProtocolUDP) // the addresses of udp4, and zeros
+	like.SrcIP, like.DstIP = slices.Concat(ip4A.To4(), ip4B.To4(), make([]byte, 8)), make([]byte, 16)
 	sport := udp(udp4, 53)
 	sport.SrcPort++
 	tagged := func(id uint16) []gopacket.SerializableLayer {
@@ -136,6 +144,8 @@ func TestFlowKeys(t *testing.T) {
 		"ICMP":               key(eth4, ipv4(pkt.IPProtocolICMPv4), &pkt.ICMPv4{TypeCode: pkt.CreateICMPv4TypeCode(8, 0)}, text(9)),
 		"fragment":           key(fragment(0, true)...),
 		"not IP":             key(ether(pkt.EthernetTypeARP), text(28)),
+		"all zero":           key(eth4, zero, text(9)),
+		"IPv6 like IPv4":     key(eth6, like, udp(like, 53), text(9)),
 	}
 	for a, k := range keys {
 		for b, other := range keys {
@@ -158,12 +168,10 @@ func TestFlowKeys(t *testing.T) {
 	}
 }
 
-// Flows that want the same places of the table push one another out, within a
-// burst too, and no packet is lost or overtaken.
-func TestFlowBatchWithCollisions(t *testing.T) {
-	o := newSorter(16)
+// rivals gives flows of flowFrame that want the same places of the table, one more
+// than there are.
+func rivals(o *sorter) (set []int) {
 	sets := map[uint64][]int{}
-	var set []int // flows that want the same places
 	for flow := 1; len(set) <= flowWays; flow++ {
 		o.flows.key = flowKey{}
 		copy(o.flows.key[:], slices.Concat(ip4A, ip4B))
@@ -173,6 +181,14 @@ func TestFlowBatchWithCollisions(t *testing.T) {
 		sets[at] = append(sets[at], flow)
 		set = sets[at]
 	}
+	return set
+}
+
+// Flows that want the same places of the table push one another out, within a
+// burst too, and no packet is lost or overtaken.
+func TestFlowBatchWithCollisions(t *testing.T) {
+	o := newSorter(16)
+	set := rivals(o)
 	r := newRig(t, StreamConfig{})
 	var pkts []*mbuf.Buf
 	for serial, flow := range []int{set[0], set[1], set[0], set[2], set[0], set[2]} {
@@ -190,6 +206,68 @@ func TestFlowBatchWithCollisions(t *testing.T) {
 		t.Errorf("order %v in batches of %v, %d new; want %v in 2 1 1 1 1, 5 new", got, batches, added, want)
 	}
 	r.cache.Put(pkts)
+	r.accounted(t)
+}
+
+// sortFrames sorts a burst of frames and gives their places in it, batch by batch,
+// and the number of new flows.
+func (r *rig) sortFrames(o *sorter, frames ...[]byte) (batches [][]int, added int) {
+	var pkts []*mbuf.Buf
+	at := map[*mbuf.Buf]int{}
+	for i, frame := range frames {
+		pkts = append(pkts, r.rx.packet(frame))
+		at[pkts[i]] = i
+	}
+	sorted, counts, added := o.sort(pkts)
+	for _, n := range counts {
+		var batch []int
+		for _, p := range sorted[:n] {
+			batch = append(batch, at[p])
+		}
+		batches, sorted = append(batches, batch), sorted[n:]
+	}
+	r.cache.Put(pkts)
+	return batches, added
+}
+
+// Packets of all kinds in one burst: nothing of a key is left in the next one, and
+// what is not IP is a new flow too when it comes first.
+func TestFlowBatchOfAllKinds(t *testing.T) {
+	r := newRig(t, StreamConfig{})
+	udp4, udp6 := ipv4(pkt.IPProtocolUDP), ipv6(pkt.IPProtocolUDP)
+	four := packet(t, ether(pkt.EthernetTypeIPv4), udp4, udp(udp4, 53), text(9))
+	six := packet(t, ether(pkt.EthernetTypeIPv6), udp6, udp(udp6, 53), text(9))
+	arp := packet(t, ether(pkt.EthernetTypeARP), text(28))
+	o := newSorter(8)
+	if got, added := r.sortFrames(o, arp, six, four, arp, six, four); added != 3 || !cmp.Equal(got, [][]int{{0, 3}, {1, 4}, {2, 5}}) {
+		t.Errorf("%v, %d new", got, added)
+	}
+	if got, added := r.sortFrames(o, four, six, arp); added != 0 || len(got) != 3 {
+		t.Errorf("the second time %v, %d new", got, added)
+	}
+	r.accounted(t)
+}
+
+// The flow that was not seen for longest gives way.
+func TestFlowTableKeepsFlowsInUse(t *testing.T) {
+	r := newRig(t, StreamConfig{})
+	o := newSorter(8)
+	set := rivals(o)
+	a, b, c := flowFrame(t, set[0], 0), flowFrame(t, set[1], 0), flowFrame(t, set[2], 0)
+	for i, step := range []struct {
+		frames [][]byte
+		added  int
+	}{
+		{[][]byte{a, b}, 2}, {[][]byte{a}, 0},
+		{[][]byte{c}, 1}, // in the place of b
+		{[][]byte{a, c}, 0},
+		{[][]byte{c}, 0}, {[][]byte{b}, 1}, // in the place of a
+		{[][]byte{c, b}, 0},
+	} {
+		if _, added := r.sortFrames(o, step.frames...); added != step.added {
+			t.Errorf("step %d: %d new flows, want %d", i, added, step.added)
+		}
+	}
 	r.accounted(t)
 }
 

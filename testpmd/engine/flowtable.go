@@ -26,13 +26,11 @@ func (k *flowKey) set(p *mbuf.Buf) {
 	if !ok {
 		return
 	}
+	k[keyFamily] = 4
 	if h.ipv6 {
 		k[keyFamily] = 6
-		copy(k[:], frame[h.ip()+8:h.ip()+40])
-	} else {
-		k[keyFamily] = 4
-		copy(k[:], frame[h.ip()+12:h.ip()+20])
 	}
+	copy(k[:], h.addrs(frame))
 	k[keyNext] = uint8(h.next)
 	if !h.fragment {
 		copy(k[keyPorts:], h.ports(frame))

@@ -58,6 +58,25 @@ type headers struct {
 func (h *headers) ip() int      { return h.at + h.l2 }
 func (h *headers) payload() int { return h.at + h.l2 + h.l3 }
 
+// addrs gives the source and the destination address of the IP header, one behind
+// the other.
+func (h *headers) addrs(frame []byte) []byte {
+	if h.ipv6 {
+		return frame[h.ip()+8 : h.ip()+40]
+	}
+	return frame[h.ip()+12 : h.ip()+20]
+}
+
+// ports gives the four bytes of the TCP or UDP ports, which the first fragment of
+// a packet has too, or nil.
+func (h *headers) ports(frame []byte) []byte {
+	l4 := frame[h.payload():]
+	if h.next != protoTCP && h.next != protoUDP || h.later || min(len(l4), h.l4Size) < 4 {
+		return nil
+	}
+	return l4[:4]
+}
+
 // parse finds the headers in frame, the first segment of a packet of size
 // bytes. It reports false for what is neither IPv4 nor IPv6, and for headers
 // that are broken or do not lie in the frame as a whole.

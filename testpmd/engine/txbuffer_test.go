@@ -119,6 +119,26 @@ func TestNothingAllocatesWithABuffer(t *testing.T) {
 	}
 }
 
+// A stream is stalled until its packets go again, or wait at least.
+func TestStalledBehindABuffer(t *testing.T) {
+	r := buffered(t, StreamConfig{Burst: 8}, driver.TxBufferConfig{Size: 8}, numbered(20)...)
+	for i, step := range []struct {
+		room    int
+		stalled bool
+	}{{8, false}, {3, true}, {0, false}} {
+		r.tx.room = step.room
+		IO.Forward(r.Stream)
+		if r.Stalled() != step.stalled {
+			t.Errorf("burst %d: stalled %v", i, r.Stalled())
+		}
+	}
+	r.Finish()
+	if !r.Stalled() {
+		t.Error("what waited did not go, and the stream is not stalled")
+	}
+	r.accounted(t)
+}
+
 func TestBufferLargerThanTheRingIsRefused(t *testing.T) {
 	r := newRig(t, StreamConfig{})
 	if err := r.Buffer(driver.TxBufferConfig{Size: 300, Desc: 256}); !errors.Is(err, port.ErrInvalid) {
