@@ -110,7 +110,7 @@ func (x *XSK) makeRings() (err error) {
 		if x.Tx, x.tx.ring, err = newXSKRing[XSKDesc]("tx", x.cfg.TxSize); err != nil {
 			return err
 		}
-		x.tx.lender = mbuf.NewLender(x.umem.completion.Size())
+		x.tx.sent = x.umem.sent.NewCache(burstSize)
 		x.tx.pending = make([]*mbuf.Buf, 0, burstSize)
 	}
 	if x.cfg.RxSize != 0 {

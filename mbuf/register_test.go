@@ -242,13 +242,14 @@ func TestFramePool(t *testing.T) {
 	if len(frames) != 8 || p.Free() != 0 || p.Get() != nil || p.Size() != 8 {
 		t.Errorf("%d frames, %d of %d free", len(frames), p.Free(), p.Size())
 	}
-	for i, b := range frames {
+	for i := range frames {
+		b := &frames[i]
 		if b.Token() != uint32(i) || b.BaseIOVA() != z.IOVA+uint64(i)*2048 || &b.Raw()[0] != &z.Bytes[i*2048] {
 			t.Errorf("frame %d: %+v", i, b)
 		}
 	}
 	frames[3].Free()
-	if b := p.Get(); b != frames[3] || p.Grow(1) == nil {
+	if b := p.Get(); b != &frames[3] || p.Grow(1) == nil {
 		t.Error("the pool has other buffers than its frames")
 	}
 	for _, size := range []int{100, 3000, 1 << 17} {
