@@ -233,7 +233,7 @@ func (x *XSK) note(counter *atomic.Uint64, err error) {
 // Close takes x off the queue pair; ordinary traffic goes on. It waits until the
 // frames that were taken from the tx ring are sent and back, and fails with
 // port.ErrState and their number when ctx is done before; x goes on then. On a
-// stopped port they come back unsent. What is still on the tx ring stays there.
+// stopped port, unless its device could not be reset, they come back unsent. What is still on the tx ring stays there.
 // The goroutine that owns the queue pair calls Close; while Run has the queue
 // pair, any may. A second call does nothing.
 func (x *XSK) Close(ctx context.Context) error {
@@ -268,7 +268,7 @@ func (x *XSK) drain(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			x.wind(false)
-			return fmt.Errorf("%w: %d frames are still with the device: %w: stop the port to have them back", port.ErrState, out, context.Cause(ctx))
+			return fmt.Errorf("%w: %d frames are still with the device: %w: stop the port to have them back, or close it where that failed", port.ErrState, out, context.Cause(ctx))
 		case <-time.After(time.Millisecond):
 		}
 	}
