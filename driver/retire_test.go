@@ -118,6 +118,20 @@ func TestStopHoldsBackWhatTheDeviceOwns(t *testing.T) {
 	}
 }
 
+// A device that is gone owns nothing: it can't be reset, and need not.
+func TestStopOfAGoneDevice(t *testing.T) {
+	r := startXSK(t, xskRigConfig{})
+	r.submit(r.fill(128, 60, 1))
+	r.xsk.Poll()
+	r.dev.Remove()
+	if err := r.port.Stop(); !errors.Is(err, port.ErrGone) || strings.Contains(err.Error(), "held back") {
+		t.Errorf("Stop: %v", err)
+	}
+	if got := r.completed(); len(got) != 1 || r.pool.Free() != r.pool.Size() {
+		t.Errorf("completed %#x, %d of %d buffers are in the pool", got, r.pool.Free(), r.pool.Size())
+	}
+}
+
 // scribble overwrites every buffer that is free.
 func scribble(pool *mbuf.Pool) {
 	var all []*mbuf.Buf

@@ -230,7 +230,7 @@ func (u *UMEM) outside(addr, n uint64) error {
 	switch {
 	case addr >= uint64(len(u.bytes)):
 		return fmt.Errorf("the UMEM ends at %#x", len(u.bytes))
-	case addr&uint64(u.size-1)+n > uint64(u.size):
+	case n > uint64(u.size)-addr&uint64(u.size-1):
 		return fmt.Errorf("it goes beyond the end of its frame of %d bytes", u.size)
 	}
 	return nil

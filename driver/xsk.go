@@ -33,8 +33,9 @@ type XSKConfig struct {
 // Poll and Run belong to the goroutine that owns the port's queue pair. Stop,
 // Start and a queue's reset may come from any other while Poll or Run are at
 // work, though not during a Burst: frames that the device held come back on the
-// completion ring, those that it was not given wait for the next Start. The four
-// rings are the application's other goroutines', one for each.
+// completion ring, those that it was not given wait for the next Start. Where a
+// reset fails, the device keeps them until one succeeds or the port is closed.
+// The four rings are the application's other goroutines', one for each.
 type XSK struct {
 	// Tx takes frames to send, Rx gives those that were received. They are nil
 	// when they were configured with size 0.

@@ -111,6 +111,9 @@ func (d *Device) Reset(time.Duration) error {
 	if d.stuck {
 		return errors.New("the device does not become quiet")
 	}
+	if d.removed {
+		return port.ErrGone
+	}
 	d.status, d.accepted, d.enabled = 0, 0, 0
 	if d.cfg.controlled() {
 		d.enabled = 1 // until a command says more
