@@ -61,32 +61,38 @@ func (x *XSK) send() (moved int) {
 func (x *XSK) stage() int {
 	t := &x.tx
 	n := t.ring.take(t.descs[:max(0, min(burstSize-len(t.pending), x.umem.completion.Free()-t.out))])
-	for i := range t.descs[:n] {
-		d := &t.descs[i]
-		if b := x.plain(d); b != nil {
-			t.pending = append(t.pending, b)
-		} else {
-			x.take(*d, t.taken+uint64(i))
+	for at := 0; at < n; at++ {
+		if at += x.stagePlain(t.descs[at:n]); at < n {
+			x.take(t.descs[at], t.taken+uint64(at))
 		}
 	}
 	t.taken += uint64(n)
 	return n
 }
 
-// plain makes a packet of a descriptor that is like most: good, a whole frame,
-// without metadata. It is nil for all others.
-func (x *XSK) plain(d *XSKDesc) *mbuf.Buf {
+// stagePlain makes packets of descriptors at the front of descs that are like
+// most: good, whole frames, without metadata. It returns how many there are.
+func (x *XSK) stagePlain(descs []XSKDesc) int {
 	t, u := &x.tx, x.umem
-	number, off := d.Addr>>u.shift, d.Addr&uint64(u.size-1)
-	if d.Options != 0 || t.skipping || t.partial.head != nil || number >= uint64(len(u.where)) ||
-		u.where[number] != atHome || d.Len == 0 || off+uint64(d.Len) > uint64(u.size) {
-		return nil
+	if t.skipping || t.partial.head != nil {
+		return 0
 	}
-	u.where[number] = place(d.Addr + 1)
-	t.out++
-	b := &u.txBufs[number]
-	b.SetReceived(int(off), int(d.Len))
-	return b
+	where, bufs, pending := u.where, u.txBufs[:len(u.where)], t.pending
+	shift, size := u.shift&63, uint64(u.size) // a shift that needs no check
+	for i := range descs {
+		d := &descs[i]
+		number, off := d.Addr>>shift, d.Addr&(size-1)
+		if d.Options != 0 || number >= uint64(len(where)) || where[number] != atHome || d.Len == 0 || uint64(d.Len) > size-off {
+			break
+		}
+		where[number] = place(d.Addr + 1)
+		b := &bufs[number]
+		b.SetReceived(int(off), int(d.Len))
+		pending = append(pending, b)
+	}
+	n := len(pending) - len(t.pending)
+	t.pending, t.out = pending, t.out+n
+	return n
 }
 
 // take does with a descriptor, number serial of all, whatever there is to do:
