@@ -124,6 +124,7 @@ func TestRegisterRefuses(t *testing.T) {
 		{"not aligned", Area{Bytes: area[64 : page+64]}, "multiples of the page"},
 		{"offset not aligned", Area{Bytes: file.Bytes, File: file.File, Offset: 8}, "multiples of the page"},
 		{"overlapping", Area{Bytes: area}, "register each page once"},
+		{"of the Go heap", Area{Bytes: make([]byte, heapObject)[:page]}, "take memory from unix.Mmap"},
 		{"the memory's own", Area{Bytes: m.Regions()[0].Bytes[:page]}, "register each page once"},
 		{"beyond the file", Area{Bytes: file.Bytes, File: file.File, Offset: int64(page)}, "ends before the area"},
 	} {
