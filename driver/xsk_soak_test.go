@@ -56,7 +56,7 @@ func TestXSKSoak(t *testing.T) {
 			busy.Wait()
 			stopDevice()
 			stopPolling()
-			s.device.Lock() // it may be in the middle of its work still
+			s.device.Lock()                       // it may be in the middle of its work still
 			if err := r.port.Stop(); err != nil { // waits for no burst: Run's are held off
 				t.Error(err)
 			}
