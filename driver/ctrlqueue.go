@@ -97,13 +97,11 @@ func (d *Device) setupControlQueue() error {
 	return nil
 }
 
-// releaseControlQueue frees the control queue. The device was reset before.
-func (d *Device) releaseControlQueue() {
-	c := d.control.queue.Swap(nil)
-	if c == nil {
-		return
-	}
-	c.end()
+// settle implements retired: commands have no buffers.
+func (c *controlQueue) settle() int { return 0 }
+
+// release frees the control queue. The device was reset before.
+func (c *controlQueue) release() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.free()

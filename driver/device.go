@@ -84,7 +84,8 @@ type Device struct {
 	accepted virtio.Features
 	rx       []*RxQueue
 	tx       []*TxQueue
-	xsks     []*XSK // bound to queue pairs
+	retired  []retired // queues of a device that did not become quiet
+	xsks     []*XSK    // bound to queue pairs
 	paths    port.Paths
 	base     port.Stats // counters at the last ResetStats
 	past     port.Stats // counters of queues that are gone
@@ -151,8 +152,8 @@ func (d *Device) probe() error {
 // acknowledge resets the device and tells it that there is a driver.
 func (d *Device) acknowledge() error {
 	t := d.transport
-	if err := t.Reset(d.opts.ResetTimeout); err != nil {
-		return fmt.Errorf("reset: %w", err)
+	if err := d.reset(); err != nil {
+		return err
 	}
 	for _, s := range []virtio.Status{virtio.StatusAcknowledge, virtio.StatusAcknowledge | virtio.StatusDriver} {
 		if err := t.SetStatus(s); err != nil {

@@ -24,7 +24,7 @@ import (
 )
 
 // wish is what a line starts with that asks the host for something, for one
-// function: "traffic" or "announce".
+// function: "traffic", "announce" or, that it looks at what arrived, "umem".
 const wish = "host: "
 
 // guestKinds are the functions of the guest, with QEMU's options that make them
@@ -104,6 +104,8 @@ func grantWish(t *testing.T, g *lab.Guest, cables []*lab.Cable) bool {
 		_, err = g.Monitor("announce_self")
 	case "traffic":
 		err = sendTraffic(cables[function], function)
+	case "umem":
+		err = seeUMEM(cables[function])
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -27,9 +27,10 @@ func (d *Device) ResetRxQueue(i int) error {
 		return err
 	}
 	q := d.rx[i]
+	q.retire()
 	q.release()
 	if err := d.setupRxQueue(q, i); err != nil {
-		return fmt.Errorf("%s: receive queue %d: %w", d.Name(), i, err)
+		return q.giveUp(fmt.Errorf("%s: receive queue %d: %w", d.Name(), i, err))
 	}
 	q.kicker.Kick(q.ring.Position())
 	return nil
@@ -46,9 +47,18 @@ func (d *Device) ResetTxQueue(i int) error {
 	q := d.tx[i]
 	q.release()
 	if err := d.setupTxQueue(q, i); err != nil {
-		return fmt.Errorf("%s: transmit queue %d: %w", d.Name(), i, err)
+		return q.giveUp(fmt.Errorf("%s: transmit queue %d: %w", d.Name(), i, err))
 	}
 	return nil
+}
+
+// giveUp makes a queue that was reset, and could not be set up again, one that
+// is broken: its ring has no memory any more. It returns err, which Err gives
+// from then on.
+func (v *virtqueue) giveUp(err error) error {
+	v.ring.Fail("queue", "it was not set up again", 0)
+	v.reportOnce(err)
+	return err
 }
 
 // resetQueue resets virtqueue index, which exists as far as the caller knows.

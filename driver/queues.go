@@ -111,21 +111,6 @@ func (d *Device) onBroken(side string, i int) func(error) {
 	}
 }
 
-// releaseQueues frees what the queues hold. The device was reset before, so
-// that it touches none of it any more.
-func (d *Device) releaseQueues() {
-	for _, q := range d.rx {
-		q.release()
-	}
-	for _, q := range d.tx {
-		q.release()
-		q.burst = txStopped
-	}
-	d.past = addStats(d.past, d.queueStats())
-	d.rx, d.tx = nil, nil
-	d.releaseControlQueue()
-}
-
 // RingMemory is the device memory in bytes that the rings of the first pairs
 // queue pairs and the control queue take, for the size of the mbuf.Memory to
 // make.

@@ -127,19 +127,45 @@ func (q *RxQueue) count(packets int, bytes uint64) {
 	}
 }
 
-// release frees the buffers that the device held, and a packet that had not
-// arrived whole. The device was reset before. A cache of UseCache may be
-// somebody else's by now.
-func (q *RxQueue) release() {
+// retire ends the queue's use by the port, and frees a packet that had not
+// arrived whole. A cache of UseCache may be somebody else's by now.
+func (q *RxQueue) retire() {
 	q.cache = q.own
 	if q.partial.head != nil {
 		q.drop(q.partial.head)
 		q.partial = partialPacket{}
 	}
+	q.cache.Flush()
+}
+
+// settle implements retired: packets that nobody received are dropped.
+func (q *RxQueue) settle() (owned int) {
+	for {
+		used := q.harvest(burstSize)
+		if len(used) == 0 {
+			break
+		}
+		for _, c := range used {
+			q.recycle(q.bufs[c.Head])
+		}
+	}
+	q.cache.Flush()
+	for range q.ring.Outstanding() {
+		owned++
+	}
+	return owned
+}
+
+// release frees the buffers that the device held, once.
+func (q *RxQueue) release() {
+	if q.bufs == nil {
+		return // a reset of the queue went wrong half-way
+	}
 	for head := range q.ring.Outstanding() {
 		q.recycle(q.bufs[head])
 	}
 	q.cache.Flush()
+	q.bufs = nil
 	q.free()
 }
 

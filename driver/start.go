@@ -11,7 +11,8 @@ import (
 // Start negotiates what the configuration asks for, sets the queues up, fills
 // the receive rings and lets the device go (virtio 1.2, section 3.1.1). The
 // device is reset first, so that nothing of an earlier start is left. When a
-// step fails, the device is reset again and the port stays stopped.
+// step fails, the device is reset again and the port stays stopped. Buffers that
+// Stop had to hold back are free when the first reset succeeds.
 func (d *Device) Start() error {
 	d.control.change.Lock()
 	defer d.control.change.Unlock()
@@ -25,9 +26,7 @@ func (d *Device) Start() error {
 	}
 	if err := d.start(); err != nil {
 		d.transport.SetStatus(virtio.StatusFailed)
-		d.transport.Reset(d.opts.ResetTimeout)
-		d.releaseQueues()
-		return fmt.Errorf("%s: start: %w", d.Name(), err)
+		return fmt.Errorf("%s: start: %w", d.Name(), errors.Join(err, d.endQueues()))
 	}
 	d.state = started
 	d.active = d.cfg
@@ -100,7 +99,9 @@ func (d *Device) negotiate() error {
 }
 
 // Stop resets the device and frees every buffer that it held, packets that
-// were not sent yet among them.
+// were not sent yet among them. The port is stopped also when the reset fails;
+// then what the device has not used may still be read and written by it, and is
+// held back until a Start or Close. The error has the number of buffers.
 func (d *Device) Stop() error {
 	d.control.interrupt()
 	d.mu.Lock()
@@ -117,15 +118,14 @@ func (d *Device) stop() error {
 	}
 	d.state = stopped
 	defer d.holdXSKs()()
-	err := d.transport.Reset(d.opts.ResetTimeout)
-	d.releaseQueues()
-	if err != nil {
-		return fmt.Errorf("%s: stop: reset: %w", d.Name(), err)
+	if err := d.endQueues(); err != nil {
+		return fmt.Errorf("%s: stop: %w", d.Name(), err)
 	}
 	return nil
 }
 
-// Close stops the port and gives the device back.
+// Close stops the port and gives the device back, which reaches no buffer any
+// more: those that a Stop held back are free.
 func (d *Device) Close() error {
 	defer d.control.background.end()
 	d.control.interrupt()
@@ -136,5 +136,7 @@ func (d *Device) Close() error {
 	}
 	err := d.stop()
 	d.state = closed
-	return errors.Join(err, d.transport.Close())
+	err = errors.Join(err, d.transport.Close())
+	d.releaseRetired()
+	return err
 }

@@ -28,7 +28,8 @@ type Transport interface {
 	Map(mem *mbuf.Memory) error
 	// Reset writes status 0 and waits until the device has become quiet
 	// (virtio 1.2, section 2.4), timeout at most. It undoes SetupQueue and
-	// forgets the negotiated features.
+	// forgets the negotiated features. After an error the device may still use
+	// the memory, unless it wraps port.ErrGone.
 	Reset(timeout time.Duration) error
 	// Status reads the device status field.
 	Status() (virtio.Status, error)
@@ -61,7 +62,8 @@ type Transport interface {
 	// Watch registers the function that is told, on a goroutine of the
 	// transport's own, of changes of the configuration or of the link.
 	Watch(changed func())
-	// Close resets the device, unmaps the memory and gives the device back.
-	// A second call does nothing.
+	// Close resets the device, unmaps the memory and gives the device back. It
+	// reaches the memory no more, whatever of that failed. A second call does
+	// nothing.
 	Close() error
 }

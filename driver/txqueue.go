@@ -92,15 +92,35 @@ func (q *TxQueue) drop(b *mbuf.Buf) {
 	q.errors.Store(q.errors.Load() + 1)
 }
 
-// release frees the packets that the device held. It was reset before. A cache
-// of UseCache may be somebody else's by now.
+// retire ends the queue's use by the port. A cache of UseCache may be somebody
+// else's by now.
+func (q *TxQueue) retire() {
+	q.cache = q.own
+	q.burst = txStopped
+}
+
+// settle implements retired.
+func (q *TxQueue) settle() (owned int) {
+	q.Reclaim()
+	q.cache.Flush()
+	for head := range q.ring.Outstanding() {
+		owned += q.bufs[head].Segments()
+	}
+	return owned
+}
+
+// release frees the packets that the device held, once.
 func (q *TxQueue) release() {
+	if q.bufs == nil {
+		return // a reset of the queue went wrong half-way
+	}
 	q.cache = q.own
 	for head := range q.ring.Outstanding() {
 		q.sent[0] = q.bufs[head]
 		q.cache.Put(q.sent[:1])
 	}
 	q.cache.Flush()
+	q.bufs = nil
 	q.free()
 }
 

@@ -65,23 +65,30 @@ type UMEM struct {
 	bytes []byte
 	size  int  // of a frame
 	shift uint // its logarithm
-	pool  *mbuf.Pool
+
+	// Each frame has a buffer to be received into and one to be sent in, of
+	// which at most one is in use; freed, they go to different pools.
+	pool, sent     *mbuf.Pool
+	rxBufs, txBufs []mbuf.Buf
 
 	mu     sync.Mutex
 	user   *XSK // nil: nobody
 	closed bool
 
-	// These are the user's, under its lock.
-	frames []umemFrame
-	meta   []TxMeta
+	// These are the user's, under its lock. By number of a frame they say where
+	// it is, and what is asked for it.
+	where []place
+	meta  []TxMeta
 }
 
-// umemFrame is what is known about a frame.
-type umemFrame struct {
-	buf    *mbuf.Buf // for reception
-	sent   uint64    // 1 more than the address that is in transmission; 0: none is
-	posted bool      // for reception: it came with the fill ring, and not back
-}
+// place says where a frame is: the application has it, the fill ring brought it,
+// or it is in transmission, and is 1 more than the address that was submitted.
+type place uint64
+
+const (
+	atHome place = 0
+	posted place = ^atHome
+)
 
 // TxMeta is what the device is asked to do to a frame that is sent. Flags are
 // those of packets to send, and the lengths in bytes, as in mbuf.Buf. The port
@@ -129,16 +136,22 @@ func newUMEM(mem *mbuf.Memory, cfg UMEMConfig) (*UMEM, error) {
 	if err := u.takeMemory(cfg); err != nil {
 		return nil, err
 	}
-	pool, bufs, err := mbuf.NewFramePool(mem, "umem", u.bytes, u.size)
-	if err != nil {
+	if err := u.divide(); err != nil {
 		return nil, errors.Join(err, u.giveMemory(context.Background()))
 	}
-	u.pool = pool
-	u.frames, u.meta = make([]umemFrame, len(bufs)), make([]TxMeta, len(bufs))
-	for i, b := range bufs {
-		u.frames[i].buf = b
-	}
 	return u, nil
+}
+
+// divide makes the buffers over the frames.
+func (u *UMEM) divide() (err error) {
+	if u.pool, u.rxBufs, err = mbuf.NewFramePool(u.mem, "umem", u.bytes, u.size); err != nil {
+		return err
+	}
+	if u.sent, u.txBufs, err = mbuf.NewFramePool(u.mem, "umem sent", u.bytes, u.size); err != nil {
+		return err
+	}
+	u.where, u.meta = make([]place, len(u.rxBufs)), make([]TxMeta, len(u.rxBufs))
+	return nil
 }
 
 func (cfg UMEMConfig) check() error {
@@ -203,7 +216,7 @@ func (u *UMEM) Meta(addr uint64) *TxMeta { return &u.meta[addr>>u.shift] }
 
 // Frames is the number of frames, FrameSize the bytes of each: frame i starts at
 // address i times that.
-func (u *UMEM) Frames() int { return len(u.frames) }
+func (u *UMEM) Frames() int { return len(u.where) }
 
 // FrameSize is the size of a frame in bytes.
 func (u *UMEM) FrameSize() int { return u.size }
@@ -217,7 +230,7 @@ func (u *UMEM) outside(addr, n uint64) error {
 	switch {
 	case addr >= uint64(len(u.bytes)):
 		return fmt.Errorf("the UMEM ends at %#x", len(u.bytes))
-	case addr&uint64(u.size-1)+n > uint64(u.size):
+	case n > uint64(u.size)-addr&uint64(u.size-1):
 		return fmt.Errorf("it goes beyond the end of its frame of %d bytes", u.size)
 	}
 	return nil
@@ -257,8 +270,8 @@ func (u *UMEM) Close(ctx context.Context) error {
 		return fmt.Errorf("umem: close: %w: an XSK uses it: close that first", port.ErrState)
 	}
 	out := -u.pool.Free()
-	for i := range u.frames {
-		if u.frames[i].posted {
+	for _, p := range u.where {
+		if p == posted {
 			out++
 		}
 	}

@@ -40,6 +40,14 @@ func TestUMEMIsRefused(t *testing.T) {
 	if _, err := driver.NewUMEM(r.mem, driver.UMEMConfig{Area: mbuf.Area{Bytes: area[8*4096:]}}); err == nil || !strings.Contains(err.Error(), "overlaps") {
 		t.Errorf("the same memory twice: %v", err)
 	}
+	for _, at := range []struct {
+		addr uint64
+		n    int
+	}{{0, 2049}, {100, -1}, {2047, 2}, {16 * 4096, 0}, {1 << 63, 60}} {
+		if b := u.Data(at.addr, at.n); b != nil {
+			t.Errorf("%d bytes at %#x of frames of 2048: got %d", at.n, at.addr, len(b))
+		}
+	}
 	for _, cfg := range []driver.XSKConfig{{}, {Queue: 1, TxSize: 64}, {Queue: -1, TxSize: 64}, {TxSize: 63}, {RxSize: -1}} {
 		if _, err := r.port.NewXSK(u, cfg); !errors.Is(err, port.ErrInvalid) {
 			t.Errorf("%+v: %v, want ErrInvalid", cfg, err)

@@ -33,8 +33,9 @@ type XSKConfig struct {
 // Poll and Run belong to the goroutine that owns the port's queue pair. Stop,
 // Start and a queue's reset may come from any other while Poll or Run are at
 // work, though not during a Burst: frames that the device held come back on the
-// completion ring, those that it was not given wait for the next Start. The four
-// rings are the application's other goroutines', one for each.
+// completion ring, those that it was not given wait for the next Start. Where a
+// reset fails, the device keeps them until one succeeds or the port is closed.
+// The four rings are the application's other goroutines', one for each.
 type XSK struct {
 	// Tx takes frames to send, Rx gives those that were received. They are nil
 	// when they were configured with size 0.
@@ -110,7 +111,7 @@ func (x *XSK) makeRings() (err error) {
 		if x.Tx, x.tx.ring, err = newXSKRing[XSKDesc]("tx", x.cfg.TxSize); err != nil {
 			return err
 		}
-		x.tx.lender = mbuf.NewLender(x.umem.completion.Size())
+		x.tx.sent = x.umem.sent.NewCache(burstSize)
 		x.tx.pending = make([]*mbuf.Buf, 0, burstSize)
 	}
 	if x.cfg.RxSize != 0 {
@@ -233,7 +234,7 @@ func (x *XSK) note(counter *atomic.Uint64, err error) {
 // Close takes x off the queue pair; ordinary traffic goes on. It waits until the
 // frames that were taken from the tx ring are sent and back, and fails with
 // port.ErrState and their number when ctx is done before; x goes on then. On a
-// stopped port they come back unsent. What is still on the tx ring stays there.
+// stopped port, unless its device could not be reset, they come back unsent. What is still on the tx ring stays there.
 // The goroutine that owns the queue pair calls Close; while Run has the queue
 // pair, any may. A second call does nothing.
 func (x *XSK) Close(ctx context.Context) error {
@@ -268,7 +269,7 @@ func (x *XSK) drain(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			x.wind(false)
-			return fmt.Errorf("%w: %d frames are still with the device: %w: stop the port to have them back", port.ErrState, out, context.Cause(ctx))
+			return fmt.Errorf("%w: %d frames are still with the device: %w: stop the port to have them back, or close it where that failed", port.ErrState, out, context.Cause(ctx))
 		case <-time.After(time.Millisecond):
 		}
 	}

@@ -2,12 +2,14 @@ package driver_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"vionet/driver"
 	"vionet/driver/fakedev"
+	"vionet/port"
 	"vionet/virtio"
 )
 
@@ -52,8 +54,10 @@ func startXSK(t testing.TB, c xskRigConfig) *xskRig {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		if err := r.port.Stop(); err != nil && !errors.Is(err, port.ErrClosed) {
+			t.Error(err)
+		}
 		for _, f := range []func() error{
-			r.port.Stop,
 			func() error { return r.xsk.Close(done()) },
 			func() error { return r.umem.Close(done()) },
 		} {

@@ -52,10 +52,8 @@ func newXSKRing[T any](name string, size int) (*ProducerRing[T], *ConsumerRing[T
 // maxXSKRing bounds the entries of a ring.
 const maxXSKRing = 1 << 20
 
-// panicBeyond is apart from Slot and At so that these are inlined.
-func panicBeyond(i int, count uint32) {
-	panic(fmt.Sprintf("ring entry %d of %d", i, count))
-}
+// beyond is a constant, so that Slot and At are small enough to be inlined.
+const beyond = "driver: a ring entry that was not reserved or peeked at"
 
 // ProducerRing is the side of a ring that fills it: the application's of a fill
 // and of a tx ring. One goroutine at a time calls its methods.
@@ -83,7 +81,7 @@ func (r *ProducerRing[T]) Reserve(n int) int {
 // the caller's until Submit.
 func (r *ProducerRing[T]) Slot(i int) *T {
 	if uint(i) >= uint(r.reserved) {
-		panicBeyond(i, r.reserved)
+		panic(beyond)
 	}
 	return &r.ring.slots[(r.next+uint32(i))&uint32(len(r.ring.slots)-1)]
 }
@@ -101,6 +99,16 @@ func (r *ProducerRing[T]) Submit(n int) error {
 		r.ring.produced.Store(r.next)
 	}
 	return nil
+}
+
+// put submits all of src, for which there is room: Reserve, Slot and Submit for
+// the driver's own side, without a look at each slot.
+func (r *ProducerRing[T]) put(src []T) {
+	slots := r.ring.slots
+	n := copy(slots[r.next&uint32(len(slots)-1):], src)
+	copy(slots, src[n:])
+	r.reserved = uint32(len(src))
+	r.Submit(len(src)) // there is room
 }
 
 // Free is the number of slots that can be reserved now.
@@ -141,7 +149,7 @@ func (r *ConsumerRing[T]) Peek(n int) int {
 // until Release.
 func (r *ConsumerRing[T]) At(i int) *T {
 	if uint(i) >= uint(r.peeked) {
-		panicBeyond(i, r.peeked)
+		panic(beyond)
 	}
 	return &r.ring.slots[(r.next+uint32(i))&uint32(len(r.ring.slots)-1)]
 }
@@ -159,6 +167,17 @@ func (r *ConsumerRing[T]) Release(n int) error {
 		r.ring.consumed.Store(r.next)
 	}
 	return nil
+}
+
+// take moves entries to dst, as many as there are and it holds, and returns how
+// many: Peek, At and Release for the driver's own side.
+func (r *ConsumerRing[T]) take(dst []T) int {
+	slots := r.ring.slots
+	dst = dst[:r.Peek(len(dst))]
+	n := copy(dst, slots[r.next&uint32(len(slots)-1):])
+	copy(dst[n:], slots)
+	r.Release(len(dst)) // that many were peeked at
+	return len(dst)
 }
 
 // Size is the number of slots.

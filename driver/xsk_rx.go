@@ -15,6 +15,7 @@ type xskRx struct {
 
 	arrived []*mbuf.Buf // packets in frames that the rx ring had no room for yet
 	burst   [burstSize]*mbuf.Buf
+	filled  [burstSize]uint64 // entries of the fill ring
 }
 
 // receive moves frames of the fill ring to the receive queue, and up to a burst
@@ -31,13 +32,12 @@ func (x *XSK) receive() (moved int) {
 // refill gives the UMEM's pool the frames of the fill ring.
 func (x *XSK) refill() int {
 	r, u := &x.rx, x.umem
-	n := u.fill.Peek(burstSize)
+	n := u.fill.take(r.filled[:])
 	if n == 0 {
 		return 0
 	}
 	good := r.burst[:0]
-	for i := range n {
-		addr := *u.fill.At(i)
+	for _, addr := range r.filled[:n] {
 		err := u.outside(addr, 0)
 		if err == nil {
 			err = u.busy(addr)
@@ -46,11 +46,10 @@ func (x *XSK) refill() int {
 			x.note(&x.rxInvalid, fmt.Errorf("fill entry %#x: %w", addr, err))
 			continue
 		}
-		f := &u.frames[addr>>u.shift]
-		f.posted = true
-		good = append(good, f.buf)
+		number := addr >> u.shift
+		u.where[number] = posted
+		good = append(good, &u.rxBufs[number])
 	}
-	u.fill.Release(n) // that many were peeked at
 	r.cache.Put(good)
 	if r.zeroCopy {
 		r.cache.Flush() // the receive queue takes them from the pool
@@ -108,7 +107,7 @@ func (x *XSK) deliver() (moved int) {
 // received is the descriptor of a segment whose frame goes to the application.
 func (u *UMEM) received(b *mbuf.Buf) XSKDesc {
 	number := b.Token()
-	u.frames[number].posted = false
+	u.where[number] = atHome
 	d := XSKDesc{Addr: uint64(number)<<u.shift + uint64(b.Headroom()), Len: uint32(b.Len())}
 	if b.Next() != nil {
 		d.Options = XSKContinued

@@ -56,9 +56,11 @@ func TestXSKSoak(t *testing.T) {
 			busy.Wait()
 			stopDevice()
 			stopPolling()
+			s.device.Lock()                       // it may be in the middle of its work still
 			if err := r.port.Stop(); err != nil { // waits for no burst: Run's are held off
 				t.Error(err)
 			}
+			s.device.Unlock()
 			left := r.xsk.Tx.Size() - r.xsk.Tx.Free() // never taken
 			for deadline := time.Now().Add(20 * time.Second); len(s.free)+left+r.xsk.Outstanding() < r.umem.Frames() && time.Now().Before(deadline); {
 				time.Sleep(time.Millisecond)

@@ -10,20 +10,24 @@ import (
 // maxXSKSegments is the number of descriptors that a frame may have.
 const maxXSKSegments = 18
 
-// xskTx is the sending half of an XSK. Frames become packets of a Lender, which
-// go through the ordinary bursts and come back, freed, in whatever way the
-// transmit queue, a stop or a reset frees packets.
+// xskTx is the sending half of an XSK. Frames become packets, each in its own
+// buffer, which go through the ordinary bursts and come back, freed, to the
+// UMEM's pool of those that were sent, in whatever way the transmit queue, a stop
+// or a reset frees packets.
 type xskTx struct {
-	ring   *ConsumerRing[XSKDesc]
-	queue  *TxQueue // nil: the port is stopped
-	lender *mbuf.Lender
-	out    int // frames lent and not on the completion ring
-	taken  uint64
+	ring  *ConsumerRing[XSKDesc]
+	queue *TxQueue    // nil: the port is stopped
+	sent  *mbuf.Cache // of the pool of sent frames
+	out   int         // frames taken and not on the completion ring
+	taken uint64
 
 	pending  []*mbuf.Buf // packets that the queue had no room for yet
 	partial  xskPartial
 	skipping bool // the rest of a frame of which a part was refused
-	tokens   [burstSize]uint32
+
+	descs [burstSize]XSKDesc
+	back  [burstSize]*mbuf.Buf
+	done  [burstSize]uint64
 }
 
 // xskPartial is a packet whose last descriptor was not seen yet.
@@ -53,21 +57,48 @@ func (x *XSK) send() (moved int) {
 
 // stage takes descriptors from the tx ring: as many as there is room for among
 // the completions, so that every frame has its place there when its time comes.
+// They are copied first: what was checked can't be changed any more.
 func (x *XSK) stage() int {
 	t := &x.tx
-	n := min(burstSize-len(t.pending), x.umem.completion.Free()-t.out)
-	n = t.ring.Peek(n)
-	for i := range n {
-		x.take(*t.ring.At(i))
+	n := t.ring.take(t.descs[:max(0, min(burstSize-len(t.pending), x.umem.completion.Free()-t.out))])
+	for at := 0; at < n; at++ {
+		if at += x.stagePlain(t.descs[at:n]); at < n {
+			x.take(t.descs[at], t.taken+uint64(at))
+		}
 	}
-	t.ring.Release(n) // that many were peeked at
+	t.taken += uint64(n)
 	return n
 }
 
-// take makes a packet, or a part of one, of a descriptor.
-func (x *XSK) take(d XSKDesc) {
+// stagePlain makes packets of descriptors at the front of descs that are like
+// most: good, whole frames, without metadata. It returns how many there are.
+func (x *XSK) stagePlain(descs []XSKDesc) int {
+	t, u := &x.tx, x.umem
+	if t.skipping || t.partial.head != nil {
+		return 0
+	}
+	where, bufs, pending := u.where, u.txBufs[:len(u.where)], t.pending
+	shift, size := u.shift&63, uint64(u.size) // a shift that needs no check
+	for i := range descs {
+		d := &descs[i]
+		number, off := d.Addr>>shift, d.Addr&(size-1)
+		if d.Options != 0 || number >= uint64(len(where)) || where[number] != atHome || d.Len == 0 || uint64(d.Len) > size-off {
+			break
+		}
+		where[number] = place(d.Addr + 1)
+		b := &bufs[number]
+		b.SetReceived(int(off), int(d.Len))
+		pending = append(pending, b)
+	}
+	n := len(pending) - len(t.pending)
+	t.pending, t.out = pending, t.out+n
+	return n
+}
+
+// take does with a descriptor, number serial of all, whatever there is to do:
+// makes a packet or a part of one, or refuses it.
+func (x *XSK) take(d XSKDesc, serial uint64) {
 	t := &x.tx
-	t.taken++
 	more := d.Options&XSKContinued != 0
 	if t.skipping {
 		x.complete(d)
@@ -75,11 +106,11 @@ func (x *XSK) take(d XSKDesc) {
 		return
 	}
 	if err := x.check(d); err != nil {
-		x.refuse(d, err)
+		x.refuse(d, serial, err)
 		t.skipping = more
 		return
 	}
-	b := x.lend(d)
+	b := x.packet(d)
 	p := &t.partial
 	if p.head == nil {
 		*p = xskPartial{head: b, metadata: d.Options&XSKMetadata != 0}
@@ -95,28 +126,26 @@ func (x *XSK) take(d XSKDesc) {
 	if whole.metadata {
 		if err := t.queue.check(whole.head); err != nil {
 			whole.head.Free()
-			x.note(&x.txInvalid, fmt.Errorf("tx %s: %w", x.describe(d), err))
+			x.noteTx(d, serial, err)
 			return
 		}
 	}
 	t.pending = append(t.pending, whole.head)
 }
 
-// lend makes a packet of one segment of a descriptor that was checked.
-func (x *XSK) lend(d XSKDesc) *mbuf.Buf {
+// packet makes a packet of one segment of a descriptor that was checked.
+func (x *XSK) packet(d XSKDesc) *mbuf.Buf {
 	u := x.umem
 	number := d.Addr >> u.shift
-	f := &u.frames[number]
-	start := number << u.shift
-	b := x.tx.lender.LendAt(u.bytes[start:start+uint64(u.size):start+uint64(u.size)], f.buf.BaseIOVA(), uint32(number))
-	b.SetReceived(int(d.Addr-start), int(d.Len))
+	b := &u.txBufs[number]
+	b.SetReceived(int(d.Addr&uint64(u.size-1)), int(d.Len))
 	if d.Options&XSKMetadata != 0 {
 		m := &u.meta[number]
 		b.Flags = m.Flags & (mbuf.TxL4Mask | mbuf.TxVLAN | mbuf.TxIPv4 | mbuf.TxIPv6)
 		b.L2Len, b.L3Len, b.L4Len = m.L2Len, m.L3Len, m.L4Len
 		b.SegSize, b.VLAN = m.SegSize, m.VLAN
 	}
-	f.sent = d.Addr + 1
+	u.where[number] = place(d.Addr + 1)
 	x.tx.out++
 	return b
 }
@@ -152,25 +181,31 @@ func (x *XSK) check(d XSKDesc) error {
 
 // busy says why the frame at an address is not the application's, or is nil.
 func (u *UMEM) busy(addr uint64) error {
-	switch f := &u.frames[addr>>u.shift]; {
-	case f.sent != 0:
-		return errInFlight
-	case f.posted:
+	switch u.where[addr>>u.shift] {
+	case atHome:
+		return nil
+	case posted:
 		return errPosted
+	default:
+		return errInFlight
 	}
-	return nil
 }
 
 // refuse drops the frame that a bad descriptor is a part of. Its parts come back
 // as if they had been sent, and so does the descriptor's own frame, if it names
 // one that is the application's: no frame is lost, and none comes back twice.
-func (x *XSK) refuse(d XSKDesc, err error) {
+func (x *XSK) refuse(d XSKDesc, serial uint64, err error) {
 	if p := &x.tx.partial; p.head != nil {
 		p.head.Free()
 		*p = xskPartial{}
 	}
-	x.note(&x.txInvalid, fmt.Errorf("tx %s: %w", x.describe(d), err))
+	x.noteTx(d, serial, err)
 	x.complete(d)
+}
+
+// noteTx counts a descriptor that is refused, and says which and why.
+func (x *XSK) noteTx(d XSKDesc, serial uint64, err error) {
+	x.note(&x.txInvalid, fmt.Errorf("tx descriptor %d (%d bytes at %#x, options %#x): %w", serial, d.Len, d.Addr, d.Options, err))
 }
 
 // complete puts a frame that is not sent on the completion ring, if it is the
@@ -180,32 +215,21 @@ func (x *XSK) complete(d XSKDesc) {
 	if d.Addr >= uint64(len(u.bytes)) || u.busy(d.Addr) != nil {
 		return
 	}
-	u.completion.Reserve(1) // stage left room for it
-	*u.completion.Slot(0) = d.Addr
-	u.completion.Submit(1)
-}
-
-// describe names the descriptor that was taken last.
-func (x *XSK) describe(d XSKDesc) string {
-	return fmt.Sprintf("descriptor %d (%d bytes at %#x, options %#x)", x.tx.taken-1, d.Len, d.Addr, d.Options)
+	u.completion.put([]uint64{d.Addr}) // stage left room for it
 }
 
 // settle puts frames that were freed on the completion ring and returns their
 // number.
 func (x *XSK) settle() (total int) {
-	if x.Tx == nil {
-		return 0
-	}
 	t, u := &x.tx, x.umem
-	for n := burstSize; n == burstSize; total += n {
-		n = t.lender.TakeBack(t.tokens[:])
-		u.completion.Reserve(n) // stage left room for them
-		for i, number := range t.tokens[:n] {
-			f := &u.frames[number]
-			*u.completion.Slot(i) = f.sent - 1
-			f.sent = 0
+	for n := burstSize; n == burstSize && t.out > 0; total += n {
+		n = t.sent.Get(t.back[:])
+		for i, b := range t.back[:n] {
+			where := &u.where[b.Token()]
+			t.done[i] = uint64(*where - 1)
+			*where = atHome
 		}
-		u.completion.Submit(n)
+		u.completion.put(t.done[:n]) // stage left room for them
 		t.out -= n
 	}
 	return total

@@ -127,6 +127,9 @@ func TestXSKCompletionsInAnyOrder(t *testing.T) {
 					t.Fatalf("round %d: completed %#x, the device is done with %#x", round, got, done)
 				}
 				done = done[:0]
+				if n := len(free) + len(held); n != r.umem.Frames() || r.xsk.Stats() != (driver.XSKStats{}) {
+					t.Fatalf("round %d: %d of %d frames are free or with the device; %+v, %v", round, n, r.umem.Frames(), r.xsk.Stats(), r.xsk.Err())
+				}
 			}
 		})
 	}

@@ -113,8 +113,8 @@ func (b *Buf) Next() *Buf { return b.next }
 // Segments is the number of segments of the chain; valid in the first.
 func (b *Buf) Segments() int { return int(b.segs) }
 
-// Token is what a Lender was given with the memory, or the number of a frame:
-// see NewFramePool.
+// Token is the number of a frame, see NewFramePool, or what a Lender was given
+// with the memory.
 func (b *Buf) Token() uint32 { return b.token }
 
 // Headroom is the number of free bytes in front of the data.

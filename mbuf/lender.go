@@ -4,11 +4,10 @@ package mbuf
 // is somebody else's and not mapped for DMA.
 const NoIOVA = ^uint64(0)
 
-// Lender makes packets of memory that is not a pool's, such as a guest's or an
-// application's, without a copy. Freed like any other packet, they come back to
-// it.
+// Lender makes packets of memory that is not the program's own, such as a
+// guest's, without a copy. Freed like any other packet, they come back to it.
 //
-// One goroutine at a time calls Lend, LendAt and TakeBack, and any calls Out while nobody
+// One goroutine at a time calls Lend and TakeBack, and any calls Out while nobody
 // calls these; packets may be freed by any at any time. Lent memory must stay
 // mapped until all of it is back.
 type Lender struct {
@@ -27,7 +26,7 @@ func NewLender(count int) *Lender {
 		back:  make([]*Buf, count),
 	}
 	for i := range l.store {
-		l.store[i].pool = l.pool
+		l.store[i].pool, l.store[i].iova = l.pool, NoIOVA
 		l.idle[i] = &l.store[i]
 	}
 	return l
@@ -37,24 +36,13 @@ func NewLender(count int) *Lender {
 // neither side. It is nil when all buffers are out. TakeBack will give the token
 // when the packet was freed.
 func (l *Lender) Lend(data []byte, token uint32) *Buf {
-	b := l.LendAt(data, NoIOVA, token)
-	if b != nil {
-		b.SetReceived(0, len(data))
-	}
-	return b
-}
-
-// LendAt makes a packet of one segment over memory, at most 65535 bytes, that
-// devices reach at iova. Where in it the data is, the caller says next with
-// SetReceived; what is in front may become the place of headers. It is nil when
-// all buffers are out.
-func (l *Lender) LendAt(mem []byte, iova uint64, token uint32) *Buf {
-	if len(l.idle) == 0 || len(mem) > maxBufSize {
+	if len(l.idle) == 0 || len(data) > maxBufSize {
 		return nil
 	}
 	b := l.idle[len(l.idle)-1]
 	l.idle = l.idle[:len(l.idle)-1]
-	b.mem, b.iova, b.token = mem, iova, token
+	b.mem, b.token = data, token
+	b.SetReceived(0, len(data))
 	return b
 }
 
@@ -76,8 +64,8 @@ func (l *Lender) TakeBack(tokens []uint32) int {
 // Out is the number of lent buffers that were not freed yet.
 func (l *Lender) Out() int { return len(l.store) - len(l.idle) - l.pool.Free() }
 
-// Lent reports whether a part of the packet is memory that Lend lent: no device
-// can reach it, and whoever writes to it writes to somebody else's memory.
+// Lent reports whether a part of the packet is memory of a Lender: no device can
+// reach it, and whoever writes to it writes to somebody else's memory.
 func (b *Buf) Lent() bool {
 	for ; b != nil; b = b.next {
 		if b.iova == NoIOVA {

@@ -124,6 +124,7 @@ func TestRegisterRefuses(t *testing.T) {
 		{"not aligned", Area{Bytes: area[64 : page+64]}, "multiples of the page"},
 		{"offset not aligned", Area{Bytes: file.Bytes, File: file.File, Offset: 8}, "multiples of the page"},
 		{"overlapping", Area{Bytes: area}, "register each page once"},
+		{"of the Go heap", Area{Bytes: make([]byte, heapObject)[:page]}, "take memory from unix.Mmap"},
 		{"the memory's own", Area{Bytes: m.Regions()[0].Bytes[:page]}, "register each page once"},
 		{"beyond the file", Area{Bytes: file.Bytes, File: file.File, Offset: int64(page)}, "ends before the area"},
 	} {
@@ -242,13 +243,14 @@ func TestFramePool(t *testing.T) {
 	if len(frames) != 8 || p.Free() != 0 || p.Get() != nil || p.Size() != 8 {
 		t.Errorf("%d frames, %d of %d free", len(frames), p.Free(), p.Size())
 	}
-	for i, b := range frames {
+	for i := range frames {
+		b := &frames[i]
 		if b.Token() != uint32(i) || b.BaseIOVA() != z.IOVA+uint64(i)*2048 || &b.Raw()[0] != &z.Bytes[i*2048] {
 			t.Errorf("frame %d: %+v", i, b)
 		}
 	}
 	frames[3].Free()
-	if b := p.Get(); b != frames[3] || p.Grow(1) == nil {
+	if b := p.Get(); b != &frames[3] || p.Grow(1) == nil {
 		t.Error("the pool has other buffers than its frames")
 	}
 	for _, size := range []int{100, 3000, 1 << 17} {

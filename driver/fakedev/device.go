@@ -55,6 +55,7 @@ type Device struct {
 	resets   int
 	enabled  int
 	failing  int // virtqueue whose SetupQueue fails, plus 1
+	stuck    bool
 	closed   bool
 
 	memory     mapped
@@ -107,6 +108,12 @@ func (d *Device) Addressing() port.Addressing { return port.Addressing{Mode: mbu
 func (d *Device) Reset(time.Duration) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.stuck {
+		return errors.New("the device does not become quiet")
+	}
+	if d.removed {
+		return port.ErrGone
+	}
 	d.status, d.accepted, d.enabled = 0, 0, 0
 	if d.cfg.controlled() {
 		d.enabled = 1 // until a command says more
@@ -269,6 +276,14 @@ func (d *Device) FailSetup(index int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.failing = index + 1
+}
+
+// StickReset makes Reset fail, as when it takes too long, until it is called
+// with false: the queues go on.
+func (d *Device) StickReset(on bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.stuck = on
 }
 
 // SetConfig writes to the device's configuration space and tells the driver.

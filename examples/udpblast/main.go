@@ -11,11 +11,10 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"log"
 	"os"
 	"os/signal"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"vionet/driver"
 	"vionet/mbuf"
@@ -23,15 +22,15 @@ import (
 	"vionet/vhost"
 )
 
+const burst = 32 // frames at a time
+
 // options are the flags.
 type options struct {
-	socket  string
-	size    int
-	seconds float64
-	count   uint64
-	rate    float64
-	copies  bool
-	sleep   bool
+	socket         string
+	size           int
+	seconds, rate  float64
+	count          uint64
+	copying, sleep bool
 }
 
 func main() {
@@ -41,85 +40,79 @@ func main() {
 	flag.Float64Var(&o.seconds, "seconds", 5, "how long to send")
 	flag.Uint64Var(&o.count, "count", 0, "how many frames to send (default: no limit)")
 	flag.Float64Var(&o.rate, "rate", 0, "frames a second (default: flat out)")
-	flag.BoolVar(&o.copies, "copy", false, "copy each frame into a buffer of a pool instead")
+	flag.BoolVar(&o.copying, "copy", false, "copy each frame into a buffer of a pool instead")
 	flag.BoolVar(&o.sleep, "sleep", false, "sleep while the ring is full, instead of polling")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	r, err := blast(ctx, o)
+	sent, took, err := blast(ctx, o)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "udpblast:", err)
-		os.Exit(1)
+		log.Fatal(err)
 	}
-	fmt.Printf("%d frames of %d bytes in %.2f s: %.0f frames/s, %.2f Gb/s, CPU of the sender %.1f %%\n",
-		r.frames, o.size, r.elapsed.Seconds(), r.rate(), r.rate()*float64(o.size)*8/1e9, 100*r.cpu.Seconds()/r.elapsed.Seconds())
+	rate := float64(sent) / took.Seconds()
+	fmt.Printf("%d frames of %d bytes in %.2f s: %.0f frames/s, %.2f Gb/s\n", sent, o.size, took.Seconds(), rate, rate*float64(o.size)*8/1e9)
 }
 
-// result is what was sent, how long that took, and the processor time of the
-// sending thread.
-type result struct {
-	frames       uint64
-	elapsed, cpu time.Duration
-}
-
-func (r result) rate() float64 { return float64(r.frames) / r.elapsed.Seconds() }
-
-// blast opens the device, sends, and closes it when every frame was sent.
-func blast(ctx context.Context, o options) (r result, err error) {
-	if o.size < minFrame || o.size > maxFrame {
-		return r, fmt.Errorf("frames of %d bytes: must be %d to %d", o.size, minFrame, maxFrame)
+// blast starts a port, sends, and closes the port when every frame was sent.
+func blast(ctx context.Context, o options) (sent uint64, took time.Duration, err error) {
+	if o.size < minSize || o.size > 1514 {
+		return 0, 0, fmt.Errorf("frames of %d bytes: must be %d to 1514", o.size, minSize)
 	}
-	transport, closeDevice, err := connect(o.socket)
+	transport, err := connect(o.socket)
 	if err != nil {
-		return r, err
+		return 0, 0, err
 	}
-	defer closeDevice()
 	dev, err := driver.Open(transport, driver.Options{EventIdx: o.sleep})
 	if err != nil {
-		return r, err
+		return 0, 0, err
 	}
 	defer dev.Close()
 	a := dev.Addressing()
 	mem, err := mbuf.NewMemory(mbuf.MemoryConfig{Size: 16 << 20, IOVA: a.Mode, Ranges: a.Ranges})
 	if err != nil {
-		return r, err
+		return 0, 0, err
 	}
 	pool, err := mbuf.NewPool(mem, mbuf.PoolConfig{Count: 4096})
 	if err != nil {
-		return r, err
+		return 0, 0, err
 	}
 	if err := dev.Configure(port.Config{Pool: pool, TxInterrupts: o.sleep}); err != nil {
-		return r, err
+		return 0, 0, err
 	}
 	if err := dev.Start(); err != nil {
-		return r, err
+		return 0, 0, err
 	}
-	send := zeroCopy
-	if o.copies {
-		send = copying
-	}
-	return send(ctx, dev, pool, o)
-}
-
-// connect dials the socket, or starts the embedded device and dials that.
-func connect(socket string) (t driver.Transport, closeDevice func(), err error) {
-	if socket != "" {
-		f, err := vhost.Dial(socket, vhost.FrontendConfig{})
-		return f, func() {}, err
-	}
-	device, err := vhost.StartLoopback(vhost.LoopbackConfig{})
+	s, err := newSender(dev, pool, o)
 	if err != nil {
-		return nil, nil, err
+		return 0, 0, err
 	}
-	f, err := device.Dial(vhost.FrontendConfig{})
-	return f, func() { device.Close() }, err
+	begin, end := time.Now(), time.Duration(o.seconds*1e9)
+	for ; took < end && ctx.Err() == nil && (o.count == 0 || sent < o.count); took = time.Since(begin) {
+		n := uint64(burst)
+		if o.rate > 0 {
+			n = min(n, uint64(max(0, took.Seconds()*o.rate-float64(sent))))
+		}
+		if o.count > 0 {
+			n = min(n, o.count-sent)
+		}
+		if n = uint64(s.send(int(n), sent)); n == 0 {
+			pause(ctx, dev.TxQueue(0), o)
+		}
+		sent += n
+	}
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	return sent, took, s.drain(drain)
 }
 
-// threadTime is the processor time that the calling thread has had.
-func threadTime() time.Duration {
-	var u unix.Rusage
-	if unix.Getrusage(unix.RUSAGE_THREAD, &u) != nil {
-		return 0
+// connect dials the socket, or an embedded device.
+func connect(socket string) (*vhost.Frontend, error) {
+	if socket != "" {
+		return vhost.Dial(socket, vhost.FrontendConfig{})
 	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	device, err := vhost.StartLoopback(vhost.LoopbackConfig{}) // ends with the program
+	if err != nil {
+		return nil, err
+	}
+	return device.Dial(vhost.FrontendConfig{})
 }

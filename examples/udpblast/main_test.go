@@ -19,7 +19,7 @@ func TestBlast(t *testing.T) {
 	defer counted.Close()
 	const count = 20_000
 	for name, o := range map[string]options{
-		"zero copy": {}, "copying": {copies: true}, "asleep": {sleep: true}, "at a rate": {rate: 200_000}, "large": {size: 1456},
+		"zero copy": {}, "copying": {copying: true}, "asleep": {sleep: true}, "at a rate": {rate: 200_000}, "large": {size: 1456},
 	} {
 		o.count, o.seconds = count, 60
 		if o.size == 0 {
@@ -28,9 +28,9 @@ func TestBlast(t *testing.T) {
 		for _, socket := range []string{"", path} {
 			o.socket = socket
 			before := counted.Stats()
-			r, err := blast(t.Context(), o)
-			if err != nil || r.frames != count || r.elapsed <= 0 {
-				t.Errorf("%s: %d frames of %d in %v, %v", name, r.frames, count, r.elapsed, err)
+			sent, took, err := blast(t.Context(), o)
+			if err != nil || sent != count || took <= 0 {
+				t.Errorf("%s: %d frames of %d in %v, %v", name, sent, count, took, err)
 			}
 			if socket == "" {
 				continue
@@ -47,7 +47,7 @@ func TestBlast(t *testing.T) {
 			}
 		}
 	}
-	if _, err := blast(t.Context(), options{size: 40}); err == nil {
+	if _, _, err := blast(t.Context(), options{size: 40}); err == nil {
 		t.Error("frames of 40 bytes were sent")
 	}
 }
