@@ -129,7 +129,7 @@ func ExampleTxBuffer() {
 	}
 
 	tx, err := driver.NewTxBuffer(p.TxQueue(0), driver.TxBufferConfig{
-		Size: 32, Desc: p.Info().TxDesc, Drain: driver.DefaultTxDrain,
+		Size: 32, Desc: p.Info().TxDesc,
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -10,10 +10,6 @@ import (
 	"vionet/ring"
 )
 
-// DefaultTxDrain is a time for TxBufferConfig.Drain that a forwarding loop
-// rarely reaches under load and that nobody notices at rest.
-const DefaultTxDrain = 100 * time.Microsecond
-
 // MaxTxBuffer is the largest TxBufferConfig.Size: the longest virtqueue has that
 // many descriptors.
 const MaxTxBuffer = ring.MaxSize
@@ -28,7 +24,9 @@ type TxBufferConfig struct {
 	// started port; 0: not known.
 	Desc int
 	// Drain is how long packets wait at most, as far as Poll is called that
-	// often; 0: until the next call.
+	// often; 0: until the next call, which is best for a loop that calls Poll
+	// once a turn. Under load the turns fill the buffer all the same, and at
+	// rest a longer time is only a delay.
 	Drain time.Duration
 	// Retries is how often packets that the queue did not take are offered
 	// again, at once, before they are given up.

@@ -27,7 +27,7 @@ func sendBatches(b *testing.B, batch, buffer int) {
 	r := startRig(b, rigConfig{})
 	tx, poll := r.tx(), func() {}
 	if buffer > 0 {
-		t := newTxBuffer(b, tx, driver.TxBufferConfig{Size: buffer, Drain: driver.DefaultTxDrain})
+		t := newTxBuffer(b, tx, driver.TxBufferConfig{Size: buffer})
 		begin := time.Now()
 		tx, poll = port.TxQueue(t), func() {
 			if t.Waiting() > 0 {

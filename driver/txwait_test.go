@@ -116,9 +116,9 @@ func TestB19LastPacketIsNotSleptOver(t *testing.T) {
 	const size = 64
 	for _, kind := range slices.Concat(ringKinds, inOrderKinds) {
 		t.Run(kind.name, func(t *testing.T) {
-			rounds := 10000
+			rounds := 3000
 			if testing.Short() || raceEnabled {
-				rounds = 1000
+				rounds = 300
 			}
 			r := startRig(t, rigConfig{
 				dev:  fakedev.Config{Offered: fakedev.DefaultFeatures | kind.offer, QueueSize: size},

@@ -46,9 +46,9 @@ func (x *XSK) send() (moved int) {
 		}
 		sent := t.queue.Burst(t.pending)
 		t.pending = append(t.pending[:0], t.pending[sent:]...)
-		// A queue that is busy reclaims for itself, late and many at a time. What
-		// comes slower than a burst would wait too long for that.
-		if moved < burstSize {
+		// A queue that is busy reclaims for itself, late and many at a time: each
+		// look at the used ring takes a cache line from the device.
+		if moved == 0 {
 			t.queue.Reclaim()
 		}
 	}

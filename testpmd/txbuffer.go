@@ -11,8 +11,8 @@ import (
 
 func txBufferCommands() []*command {
 	return []*command{
-		{section: configSection, pattern: "set txbuffer (num|off)", help: "Make packets wait in front of transmit queues until there are that many, for 100 us at most; from the next start on.", run: (*Console).setTxBuffer},
-		{section: configSection, pattern: "set txbuffer (num) drain (microseconds)", help: "The same, and set how long packets wait at most.", run: (*Console).setTxBuffer},
+		{section: configSection, pattern: "set txbuffer (num|off)", help: "Make packets wait in front of transmit queues until there are that many, or the forwarding loop has made its turn; from the next start on.", run: (*Console).setTxBuffer},
+		{section: configSection, pattern: "set txbuffer (num) drain (microseconds)", help: "The same, and have packets wait that long for others, turn after turn.", run: (*Console).setTxBuffer},
 		{section: configSection, pattern: "set txbuffer (num) retries (num)", help: "The same, and set how often what a port did not take is offered again; the retries of modes \"with retry\" do not count then.", run: (*Console).setTxBuffer},
 		{section: configSection, pattern: "set txbuffer (num) drain (microseconds) retries (num)", help: "Both, in either order.", run: (*Console).setTxBuffer},
 		{pattern: "set txbuffer (num) retries (num) drain (microseconds)", run: (*Console).setTxBuffer},
@@ -31,7 +31,7 @@ func (c *Console) setTxBuffer(a args) {
 		c.printf("%s", c.txBufferText())
 		return
 	}
-	size, drain, retries := a.num(2), uint64(driver.DefaultTxDrain.Microseconds()), uint64(0)
+	size, drain, retries := a.num(2), uint64(0), uint64(0)
 	for i := 3; i < len(a); i += 2 {
 		if a[i] == "drain" {
 			drain = a.num(i + 1)

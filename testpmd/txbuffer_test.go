@@ -17,9 +17,9 @@ func TestTxBufferDialogue(t *testing.T) {
 	b.check(t, `testpmd> show txbuffer
 TX buffer: off
 testpmd> set txbuffer 32
-TX buffer: 32 packets, drain 100us, retries 0
+TX buffer: 32 packets, drain 0us, retries 0
 testpmd> set txbuffer 64 retries 8
-TX buffer: 64 packets, drain 100us, retries 8
+TX buffer: 64 packets, drain 0us, retries 8
 testpmd> set txbuffer 0
 txbuffer 0 invalid - must be >= 1 && <= 32768, or off
 testpmd> set txbuffer 129

@@ -96,7 +96,7 @@ func (s *l2switch) add(t *vhost.Frontend, err error) error {
 	}
 	l.rx = dev.RxQueue(0)
 	l.tx, err = driver.NewTxBuffer(dev.TxQueue(0), driver.TxBufferConfig{
-		Size: burst, Desc: dev.Info().TxDesc, Drain: driver.DefaultTxDrain,
+		Size: burst, Desc: dev.Info().TxDesc,
 	})
 	if err != nil {
 		return err

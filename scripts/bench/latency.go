@@ -64,9 +64,9 @@ func (s settings) latencies(ctx context.Context) error {
 	return nil
 }
 
-// latencyBufferings are the rates' and, since what waits for others costs time,
-// a buffer that is emptied at every turn of the poll loop.
-var latencyBufferings = append(bufferings[:], buffering{"on-drain-0", "set txbuffer 32 drain 0"})
+// latencyBufferings are the rates' and, for what it costs, a buffer whose packets
+// wait for others beyond the turn of the poll loop.
+var latencyBufferings = append(bufferings[:], buffering{"on-drain-100", "set txbuffer 32 drain 100"})
 
 func printDelays(head string, of, off []delays, b buffering) {
 	line := []string{head}

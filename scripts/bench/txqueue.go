@@ -11,7 +11,7 @@ import (
 
 // bufferings are the two that the benchmark compares: every batch of a flow sent
 // as it is, and gathered by a transmit buffer.
-var bufferings = [2]buffering{{"off", "set txbuffer off"}, {"on", "set txbuffer 32 drain 0"}}
+var bufferings = [2]buffering{{"off", "set txbuffer off"}, {"on", "set txbuffer 32"}}
 
 // buffering is a setting of the switch's transmit buffer.
 type buffering struct{ name, command string }
