@@ -69,12 +69,11 @@ func pause(ctx context.Context, tx port.TxQueue, o options) {
 	case o.rate > 0:
 		// A sleep of a few frames' time would cost more than they do. The
 		// scheduler's own sleep spins before it is one.
-		const share = 4 * burst
+		const share = ringSize / 2
 		t := unix.NsecToTimespec(int64(min(share/o.rate*1e9, 1e6)))
 		_ = unix.Nanosleep(&t, nil) // a signal ends it early, which does no harm
 	case o.sleep:
-		const room = 128 // of the 256 descriptors
-		tx.(port.TxWaiter).Wait(ctx, room)
+		tx.(port.TxWaiter).Wait(ctx, ringSize/2)
 	default:
 		runtime.Gosched() // an embedded device may wait for this very processor
 	}

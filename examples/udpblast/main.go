@@ -24,6 +24,10 @@ import (
 
 const burst = 32 // frames at a time
 
+// ringSize is the number of descriptors. It is large for a sender that sleeps: by
+// the time that it is awake, a fast device has taken hundreds of frames.
+const ringSize = 1024
+
 // options are the flags.
 type options struct {
 	socket         string
@@ -89,8 +93,8 @@ func blast(ctx context.Context, o options) (sent uint64, took time.Duration, err
 	begin, end := time.Now(), time.Duration(o.seconds*1e9)
 	for ; took < end && ctx.Err() == nil && (o.count == 0 || sent < o.count); took = time.Since(begin) {
 		n := uint64(burst)
-		if o.rate > 0 {
-			n = min(n, uint64(max(0, took.Seconds()*o.rate-float64(sent))))
+		if o.rate > 0 && took.Seconds()*o.rate < float64(sent+burst) {
+			n = 0 // a whole burst is not due yet
 		}
 		if o.count > 0 {
 			n = min(n, o.count-sent)
@@ -108,11 +112,11 @@ func blast(ctx context.Context, o options) (sent uint64, took time.Duration, err
 // connect dials the socket, or an embedded device.
 func connect(socket string) (*vhost.Frontend, error) {
 	if socket != "" {
-		return vhost.Dial(socket, vhost.FrontendConfig{})
+		return vhost.Dial(socket, vhost.FrontendConfig{QueueSize: ringSize})
 	}
 	device, err := vhost.StartLoopback(vhost.LoopbackConfig{}) // ends with the program
 	if err != nil {
 		return nil, err
 	}
-	return device.Dial(vhost.FrontendConfig{})
+	return device.Dial(vhost.FrontendConfig{QueueSize: ringSize})
 }

@@ -30,7 +30,7 @@ type zeroCopy struct {
 }
 
 func newZeroCopy(dev *driver.Device, mem *mbuf.Memory, size int) (*zeroCopy, error) {
-	const frames, frameSize, offset = 1024, 2048, 128 // room for the header in front
+	const frames, frameSize, offset = 2 * ringSize, 2048, 128 // room for the header in front
 	area, err := unix.Mmap(-1, 0, frames*frameSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
 		return nil, err
