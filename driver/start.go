@@ -135,6 +135,9 @@ func (d *Device) Close() error {
 		return nil
 	}
 	err := d.stop()
+	if errors.Is(err, port.ErrGone) {
+		err = nil // and with it all that there was to stop
+	}
 	d.state = closed
 	err = errors.Join(err, d.transport.Close())
 	d.releaseRetired()
