@@ -8,9 +8,14 @@ import (
 	"vionet/scripts/lab/inet"
 )
 
-// TestLinuxGuestRestarts has a guest reboot, and then its QEMU killed and
-// started again, each time in the middle of a transfer: the rings start anew,
-// and traffic goes on.
+// TestLinuxGuestRestarts has a guest reboot, restart at once in the middle of a
+// transfer, and then its QEMU killed and started again in the middle of another:
+// the rings start anew, and traffic goes on.
+//
+// It does not reboot in the middle of a transfer: Linux may spin for ever then. It
+// marks the queues as broken, and goes on looking for the rest of the frames that
+// were sent ("virtio_ring: fix infinite loop in virtnet_poll_cleantx when device
+// is broken", Linux 0d0eff39ceb3; Debian's 6.1 has the fault).
 func TestLinuxGuestRestarts(t *testing.T) {
 	lab.Need(t, "qemu", "net", "root")
 	for _, c := range []linuxCell{
@@ -23,15 +28,21 @@ func TestLinuxGuestRestarts(t *testing.T) {
 			lab.Command(t, host.console.Console, "start")
 			host.checkTraffic(t, g)
 
-			ended := host.interrupted(t)
-			if err := g.Send("reboot"); err != nil {
-				t.Fatal(err)
+			again := func(command string) {
+				if err := g.Send(command); err != nil {
+					t.Fatal(err)
+				}
+				if err := g.StationIsUp(t.Context()); err != nil {
+					t.Fatal(err)
+				}
 			}
-			if err := g.StationIsUp(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			<-ended
+			again("reboot")
 			printCell("QEMU, virtio_net of Linux, "+c.name+", after a reboot", "%s", host.checkTraffic(t, g))
+
+			ended := host.interrupted(t)
+			again("restart")
+			<-ended
+			printCell("QEMU, virtio_net of Linux, "+c.name+", after a restart in a transfer", "%s", host.checkTraffic(t, g))
 
 			ended = host.interrupted(t)
 			if err := g.Signal(syscall.SIGKILL); err != nil {

@@ -13,7 +13,8 @@
 //	neighbour ADDRESS         what ARP knows
 //	mtu                       of eth0
 //	features                  that the driver has negotiated, as a number
-//	reboot                    at once, with nothing put in order
+//	reboot                    as the command of that name: the kernel shuts its devices down
+//	restart                   at once, with nothing put in order
 package main
 
 import (
@@ -104,6 +105,8 @@ func obey(words []string) (answer string, err error) {
 		return features()
 	case "reboot":
 		return "", unix.Reboot(unix.LINUX_REBOOT_CMD_RESTART)
+	case "restart":
+		return "", os.WriteFile("/proc/sysrq-trigger", []byte("b"), 0)
 	}
 	return "", fmt.Errorf("no such command: %q", verb)
 }
