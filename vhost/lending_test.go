@@ -123,6 +123,28 @@ func TestShortFramesAreCopied(t *testing.T) {
 	})
 }
 
+// A frame that is lent takes no buffer of the port's pool, and one that must be
+// copied waits for one.
+func TestLendWithAnEmptyPool(t *testing.T) {
+	r := newLentRig(t, false, false)
+	rx := r.port.RxQueue(0).(*portRx)
+	rx.own.Flush()
+	var all []*mbuf.Buf
+	for b := r.pool.Get(); b != nil; b = r.pool.Get() {
+		all = append(all, b)
+	}
+	r.send(0, 2, 1400)
+	r.send(2, 1, lendMin-1)
+	pkts := r.take(0, 2, 1400)
+	quiet(t, rx) // the short one can't be copied yet
+	for _, b := range all {
+		b.Free()
+	}
+	for _, b := range append(pkts, r.take(2, 1, lendMin-1)...) {
+		b.Free()
+	}
+}
+
 // A holder of half the ring makes the port copy the rest; nothing is lost.
 func TestLendNoMoreThanHalfOfTheRing(t *testing.T) {
 	eachRing(t, func(t *testing.T, packed, inOrder bool) {

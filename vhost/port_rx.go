@@ -99,16 +99,26 @@ func (q *portRx) Burst(bufs []*mbuf.Buf) (n int) {
 func (q *portRx) receive(bufs []*mbuf.Buf, frames []takenFrame) (done, n, size int) {
 	d := q.dev
 	q.putBack()
-	q.held = q.fresh[:q.cache.Get(q.fresh[:len(frames)])]
-	d.places = d.places[:0]
-	for done < len(q.held) {
+	d.places, q.held = d.places[:0], q.fresh[:0]
+	if d.lending == nil {
+		q.held = q.fresh[:q.cache.Get(q.fresh[:len(frames)])]
+	}
+	for done < len(frames) {
 		f := &frames[done]
-		if f.last-f.first == 1 && f.size <= q.room && d.lending == nil {
-			j := d.newJob(q.held[done].Renew(f.size)) // the usual case
-			j.src, j.header = d.src[f.first], false
-		} else if !q.addPacket(&q.held[done], f) {
+		if d.lending != nil && q.hold(f) {
+			done++
+			continue
+		}
+		if done == len(q.held) {
 			break
 		}
+		if b := q.held[done]; f.last-f.first == 1 && f.size <= q.room {
+			j := d.newJob(b.Renew(f.size)) // the usual case
+			j.src, j.header = d.src[f.first], false
+		} else if !q.copyFrame(b, f) {
+			break
+		}
+		d.noteCopied(f)
 		done++
 	}
 	d.copyNow()
@@ -129,20 +139,17 @@ func (q *portRx) receive(bufs []*mbuf.Buf, frames []takenFrame) (done, n, size i
 	return done, n, size
 }
 
-// addPacket makes a packet of a frame: of b, or in its place when the frame is
-// lent. It is false when buffers are short. Until the burst is complete its
-// packets are no caller's: see putBack.
-func (q *portRx) addPacket(b **mbuf.Buf, f *takenFrame) bool {
-	if lent := q.lend(f); lent != nil {
-		q.more[0] = *b
-		q.cache.Put(q.more[:1])
-		*b = lent
-		return true
-	}
-	if !q.copyFrame(*b, f) {
+// hold adds to q.held a packet that is lent of a frame, and then is true, or a
+// buffer to copy it to, if there is one. Until the burst is complete all of them
+// are no caller's: see putBack.
+func (q *portRx) hold(f *takenFrame) (lent bool) {
+	n := len(q.held)
+	b := q.lend(f)
+	if b == nil {
+		q.held = q.fresh[:n+q.cache.Get(q.fresh[n:n+1])]
 		return false
 	}
-	q.dev.noteCopied(f)
+	q.held = append(q.held, b)
 	return true
 }
 
@@ -157,7 +164,7 @@ func (q *portRx) putBack() {
 
 // lend makes a packet of f without copying it; nil when it has to be copied.
 func (q *portRx) lend(f *takenFrame) *mbuf.Buf {
-	if q.dev.lending == nil || q.offloads&port.RxVLANStrip != 0 { // that writes
+	if q.offloads&port.RxVLANStrip != 0 { // that writes
 		return nil
 	}
 	return q.dev.lend(f)
