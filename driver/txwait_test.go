@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -44,7 +45,7 @@ func completeSent(q *fakedev.Queue, done *atomic.Bool) error {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for !done.Load() {
 		if q.Available() == 0 {
-			time.Sleep(time.Microsecond)
+			runtime.Gosched() // a sleep would be longer than the sender is awake
 			continue
 		}
 		for range rng.IntN(200) { // a moment, not a sleep
@@ -103,6 +104,76 @@ func TestB19NoRoomIsSleptOver(t *testing.T) {
 			t.Logf("%d interrupts for %d descriptors", q.Interrupts(), wanted)
 			if kind.offer&virtio.EventIdx != 0 && q.Interrupts() > 2*rounds {
 				t.Errorf("%d interrupts in %d waits", q.Interrupts(), rounds)
+			}
+		})
+	}
+}
+
+// TestB19LastPacketIsNotSleptOver has a sender wait until its only packet was sent,
+// which happens about when it is going to sleep: nothing comes after that and wakes
+// it.
+func TestB19LastPacketIsNotSleptOver(t *testing.T) {
+	const size = 64
+	for _, kind := range slices.Concat(ringKinds, inOrderKinds) {
+		t.Run(kind.name, func(t *testing.T) {
+			rounds := 3000
+			if testing.Short() || raceEnabled {
+				rounds = 300
+			}
+			r := startRig(t, rigConfig{
+				dev:  fakedev.Config{Offered: fakedev.DefaultFeatures | kind.offer, QueueSize: size},
+				opts: kind.opts, port: port.Config{TxInterrupts: true},
+			})
+			var done atomic.Bool
+			failed := make(chan error, 1)
+			go func() { failed <- completeSent(r.dev.Queue(virtio.TxQueue(0)), &done) }()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			for round := range rounds {
+				if r.tx().Burst([]*mbuf.Buf{r.packet(frame(60, 1))}) != 1 {
+					t.Fatalf("round %d: the packet was not taken", round)
+				}
+				if err := r.waitForRoom(ctx, size); err != nil {
+					t.Fatalf("round %d: %v", round, err)
+				}
+			}
+			done.Store(true)
+			if err := <-failed; err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// TestTxWaitIsWokenOnce completes packets while a sender waits for many of them:
+// under EVENT_IDX it is woken by the last one alone.
+func TestTxWaitIsWokenOnce(t *testing.T) {
+	for _, kind := range slices.Concat(ringKinds, inOrderKinds) {
+		if kind.offer&virtio.EventIdx == 0 {
+			continue
+		}
+		t.Run(kind.name, func(t *testing.T) {
+			r := startRig(t, rigConfig{
+				dev:  fakedev.Config{Offered: fakedev.DefaultFeatures | kind.offer, QueueSize: 64},
+				opts: kind.opts, port: port.Config{TxInterrupts: true},
+			})
+			r.fillTx()
+			woken := make(chan error, 1)
+			go func() { woken <- r.waitForRoom(t.Context(), 32) }()
+			q := r.dev.Queue(virtio.TxQueue(0))
+			for range 32 {
+				time.Sleep(200 * time.Microsecond) // for a sender that is woken too early
+				c, err := q.Take()
+				if err != nil {
+					t.Fatal(err)
+				}
+				q.Use(uint32(c.Head), 0)
+			}
+			if err := <-woken; err != nil {
+				t.Fatal(err)
+			}
+			if n := q.Interrupts(); n > 1 {
+				t.Errorf("%d interrupts for 32 descriptors", n)
 			}
 		})
 	}

@@ -36,6 +36,12 @@
 // is the full fence wanted between the two; on arm64 it is STLR followed by
 // LDAR, which are ordered.
 //
+// Where a store is followed by such a look, it stands as a Swap whose result
+// nobody wants: the same instruction on amd64. The race detector replaces atomics,
+// and what it has for a store in memory that is not Go's own, as rings are, is no
+// fence: of three million rounds of two sides that store and then look, both saw
+// the old value in 106,065 with a store, and in none without the detector.
+//
 // An interrupt is lost in the same way with the sides changed over, and so it
 // is not: Arm and ArmAfter write the wish and then look, Flush writes the index
 // and then reads the wish.

@@ -203,7 +203,7 @@ func (r *Packed) addChain(segs []Segment) (head uint16) {
 // before NeedKick: see the package comment.
 func (r *Packed) Publish() {
 	if r.first >= 0 {
-		atomic.StoreUint32(&r.areas.desc[r.first].Word, r.firstWord)
+		atomic.SwapUint32(&r.areas.desc[r.first].Word, r.firstWord)
 		r.first = -1
 	}
 }
@@ -320,7 +320,7 @@ func (r *Packed) ArmAfter(n int) bool {
 		event = uint32(eventDesc)<<16 | uint32(last.position())
 	}
 	// The store is the fence between asking and looking.
-	r.areas.driverEvent.Store(event)
+	r.areas.driverEvent.Swap(event)
 	return !r.completed()
 }
 

@@ -128,7 +128,7 @@ func writeUsed(desc []packedDesc, burst []PackedUsed) {
 	}
 	u := burst[0]
 	desc[u.Offset].Len = u.Len
-	atomic.StoreUint32(&desc[u.Offset].Word, u.word())
+	atomic.SwapUint32(&desc[u.Offset].Word, u.word())
 }
 
 func (u PackedUsed) word() uint32 { return uint32(u.ID) | uint32(u.Flags)<<16 }
@@ -428,6 +428,6 @@ func (d *PackedDevice) Notify(on bool) {
 	}
 	// Only the device writes the word: what stands there is its own.
 	if d.areas.deviceEvent.Load() != event {
-		d.areas.deviceEvent.Store(event)
+		d.areas.deviceEvent.Swap(event)
 	}
 }

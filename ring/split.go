@@ -137,7 +137,7 @@ func (r *Split) writeChain(head uint16, segs []Segment) {
 // Publish shows the device all that was added. It orders everything written
 // before it, and is a full fence before NeedKick: see the package comment.
 func (r *Split) Publish() {
-	r.areas.availWord.Store(uint32(r.next)<<16 | uint32(r.flags))
+	r.areas.availWord.Swap(uint32(r.next)<<16 | uint32(r.flags))
 }
 
 // NeedKick reports whether the device wants to be notified. It looks at the

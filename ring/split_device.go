@@ -204,7 +204,7 @@ func (d *SplitDevice) Flush() (interrupt bool) {
 func (d *SplitDevice) Notify(on bool) {
 	if d.eventIdx {
 		if on {
-			d.areas.availEvent.Store(uint32(d.next))
+			d.areas.availEvent.Swap(uint32(d.next))
 		}
 		return
 	}
@@ -220,5 +220,5 @@ func (d *SplitDevice) Notify(on bool) {
 }
 
 func (d *SplitDevice) publish() {
-	d.areas.usedWord.Store(uint32(d.flushed)<<16 | uint32(d.flags))
+	d.areas.usedWord.Swap(uint32(d.flushed)<<16 | uint32(d.flags))
 }

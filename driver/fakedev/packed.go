@@ -114,7 +114,7 @@ func (r *packedRing) put(head, length uint32) {
 
 func (r *packedRing) publish() {
 	if r.held != nil {
-		r.held.Store(r.heldWord)
+		r.held.Swap(r.heldWord)
 		r.held = nil
 	}
 }
@@ -134,15 +134,15 @@ func (r *packedRing) suppress(on bool) {
 func (r *packedRing) wantKick() {
 	switch {
 	case r.silent:
-		r.deviceEvent.Store(1 << 16)
+		r.deviceEvent.Swap(1 << 16)
 	case r.eventIdx:
 		event := uint32(r.next) | 2<<16
 		if r.nextWrap {
 			event |= 1 << 15
 		}
-		r.deviceEvent.Store(event)
+		r.deviceEvent.Swap(event)
 	default:
-		r.deviceEvent.Store(0)
+		r.deviceEvent.Swap(0)
 	}
 }
 

@@ -77,7 +77,7 @@ func (r *splitRing) put(head, length uint32) {
 	r.done++
 }
 
-func (r *splitRing) publish() { r.used.Store(uint32(r.done)<<16 | uint32(r.flags)) }
+func (r *splitRing) publish() { r.used.Swap(uint32(r.done)<<16 | uint32(r.flags)) }
 
 func (r *splitRing) skip(n int) { r.done += uint16(n) }
 
@@ -92,7 +92,7 @@ func (r *splitRing) suppress(on bool) {
 // wantKick asks for a notification of the next chain, unless none is wanted.
 func (r *splitRing) wantKick() {
 	if r.availEvent != nil && r.flags == 0 {
-		r.availEvent.Store(uint32(r.taken))
+		r.availEvent.Swap(uint32(r.taken))
 	}
 }
 
