@@ -68,6 +68,27 @@ func Example() {
 	// 1 frame came back: "a frame of more than fourteen bytes"
 }
 
+// start gives a port buffers and starts it, as Example does; end closes it.
+func start(p port.Port) (pool *mbuf.Pool, end func()) {
+	mem, err := mbuf.NewMemory(mbuf.MemoryConfig{Size: 8 << 20})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if pool, err = mbuf.NewPool(mem, mbuf.PoolConfig{Count: 2048}); err != nil {
+		log.Fatal(err)
+	}
+	if err := p.Configure(port.Config{Pool: pool}); err != nil {
+		log.Fatal(err)
+	}
+	if err := p.Start(); err != nil {
+		log.Fatal(err)
+	}
+	return pool, func() {
+		p.Close()
+		mem.Close()
+	}
+}
+
 // The burst functions follow from what is asked for at Start, and the port
 // says why.
 func ExampleDevice_Paths() {
@@ -111,22 +132,8 @@ func ExampleTxBuffer() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer p.Close()
-	mem, err := mbuf.NewMemory(mbuf.MemoryConfig{Size: 8 << 20})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer mem.Close()
-	pool, err := mbuf.NewPool(mem, mbuf.PoolConfig{Count: 2048})
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := p.Configure(port.Config{Pool: pool}); err != nil {
-		log.Fatal(err)
-	}
-	if err := p.Start(); err != nil {
-		log.Fatal(err)
-	}
+	pool, end := start(p)
+	defer end()
 
 	tx, err := driver.NewTxBuffer(p.TxQueue(0), driver.TxBufferConfig{
 		Size: 32, Desc: p.Info().TxDesc,
@@ -162,22 +169,9 @@ func ExampleSharedTxBuffer() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer null.Close()
-	mem, err := mbuf.NewMemory(mbuf.MemoryConfig{Size: 1 << 20, NoHuge: true})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer mem.Close()
-	pool, err := mbuf.NewPool(mem, mbuf.PoolConfig{Count: 256})
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := null.Configure(port.Config{Pool: pool}); err != nil {
-		log.Fatal(err)
-	}
-	if err := null.Start(); err != nil {
-		log.Fatal(err)
-	}
+	pool, end := start(null)
+	defer end()
+
 	tx, err := driver.NewSharedTxBuffer(null.TxQueue(0), driver.TxBufferConfig{Size: 32, Drain: time.Millisecond})
 	if err != nil {
 		log.Fatal(err)

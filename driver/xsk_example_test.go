@@ -11,7 +11,6 @@ import (
 	"vionet/driver"
 	"vionet/driver/fakedev"
 	"vionet/mbuf"
-	"vionet/port"
 )
 
 // Send a frame from memory of the application's own, as with AF_XDP.
@@ -21,29 +20,15 @@ func ExampleXSK() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer p.Close()
-	mem, err := mbuf.NewMemory(mbuf.MemoryConfig{Size: 8 << 20, IOVA: p.Addressing().Mode, Ranges: p.Addressing().Ranges})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer mem.Close()
-	pool, err := mbuf.NewPool(mem, mbuf.PoolConfig{Count: 1024})
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := p.Configure(port.Config{Pool: pool}); err != nil {
-		log.Fatal(err)
-	}
-	if err := p.Start(); err != nil {
-		log.Fatal(err)
-	}
+	pool, end := start(p)
+	defer end()
 
 	// Any memory in whole pages will do, at any time.
 	area, err := unix.Mmap(-1, 0, 64*2048, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
 		log.Fatal(err)
 	}
-	umem, err := driver.NewUMEM(mem, driver.UMEMConfig{Area: mbuf.Area{Bytes: area}})
+	umem, err := driver.NewUMEM(pool.Memory(), driver.UMEMConfig{Area: mbuf.Area{Bytes: area}})
 	if err != nil {
 		log.Fatal(err)
 	}
