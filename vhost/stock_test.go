@@ -2,9 +2,13 @@ package vhost
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"testing"
 
+	"vionet/mbuf"
+	"vionet/port"
+	"vionet/ring"
 	"vionet/virtio"
 )
 
@@ -12,7 +16,7 @@ import (
 // to be there, and are the front end's again when the ring stops.
 func TestBuffersAreTakenAhead(t *testing.T) {
 	for _, kind := range []virtio.Features{0, virtio.RingPacked} {
-		for _, offered := range []int{3, 6, 40} {
+		for offered, bursts := range map[int][]int{3: {2, 1}, 4: {2, 1}, 6: {2, 1}, 40: {4, 3, 3}} {
 			t.Run(fmt.Sprintf("%v, %d buffers", kind, offered), func(t *testing.T) {
 				b := newTestBackend(t, BackendConfig{Packed: true, Log: logTo(t)})
 				g := newRawGuest(t, rawPeer(t, b), bare|kind)
@@ -32,16 +36,19 @@ func TestBuffersAreTakenAhead(t *testing.T) {
 					sent += took
 					return took
 				}
-				for _, burst := range []int{2, 1} {
+				for _, burst := range bursts {
 					if n := enqueue(burst); n != burst {
 						t.Fatalf("%d frames of %d went", n, burst)
 					}
 				}
-				if pending := q.Pending() > 0; pending != (offered > 3) {
+				if pending := q.Pending() > 0; pending != (offered > sent) {
 					t.Errorf("buffers are pending: %v", pending)
 				}
-				base := g.stopRing(0)
-				if want := map[bool]uint32{false: 3, true: 3<<16 | 3 | 1<<15 | 1<<31}[kind != 0]; base != want {
+				base, want := g.stopRing(0), uint32(sent)
+				if kind.Has(virtio.RingPacked) {
+					want |= want<<16 | ring.FreshPacked
+				}
+				if base != want {
 					t.Errorf("base %#x of the stopped ring, want %#x", base, want)
 				}
 				g.describe(0, base)
@@ -49,8 +56,9 @@ func TestBuffersAreTakenAhead(t *testing.T) {
 				if !alive(g.conn) {
 					t.Fatal("the ring cannot go on")
 				}
-				if n := enqueue(64); n != offered-3 {
-					t.Errorf("%d frames went after the stop, want %d", n, offered-3)
+				left := offered - sent
+				if n := enqueue(64); n != left {
+					t.Errorf("%d frames went after the stop, want %d", n, left)
 				}
 				for i := range offered {
 					if frame, ok := g.receive(); !ok || !bytes.Equal(frame, frameOf(i, 100)) {
@@ -59,5 +67,79 @@ func TestBuffersAreTakenAhead(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A port fills chains of two pieces where it filled buffers of one before.
+func TestPortFillsChainsOfPieces(t *testing.T) {
+	r := newPortRig(t, PortConfig{}, port.Config{})
+	g := newRawGuest(t, rawPeer(t, r.port.(*vhostPort).backend), bare)
+	g.share()
+	g.start()
+	const bufs, first = 4, 60 // bytes of a first piece
+	sent := 0
+	send := func() {
+		t.Helper()
+		pkts := make([]*mbuf.Buf, bufs)
+		for i := range pkts {
+			pkts[i] = r.pool.Get()
+			copy(pkts[i].Renew(200), frameOf(sent+i, 200))
+		}
+		n := r.port.TxQueue(0).Burst(pkts)
+		for _, b := range pkts[n:] {
+			b.Free()
+		}
+		if sent += n; n != bufs {
+			t.Fatalf("%d frames of %d went", n, bufs)
+		}
+	}
+	for i := range bufs {
+		g.offer(rawBuffers+i*2048, 2048)
+	}
+	send()
+	chains := rawBuffers + 0x8000
+	for i := range bufs {
+		at := chains + i*4096 // the table, and the pieces behind it
+		for j, n := range []uint32{first, 2000} {
+			d := g.mem[at+j*ring.DescSize:]
+			binary.LittleEndian.PutUint64(d, rawDeviceBase+uint64(at+1024*(j+1)))
+			binary.LittleEndian.PutUint32(d[8:], n)
+			binary.LittleEndian.PutUint16(d[12:], ring.DescWrite|ring.DescNext*uint16(1-j))
+			binary.LittleEndian.PutUint16(d[14:], 1)
+		}
+		g.rings[0].add(rawDeviceBase+uint64(at), 2*ring.DescSize, ring.DescIndirect)
+	}
+	g.rings[0].publish()
+	send()
+	header := virtio.HeaderSize(g.features)
+	for i := range bufs {
+		if frame, ok := g.receive(); !ok || !bytes.Equal(frame, frameOf(i, 200)) {
+			t.Errorf("frame %d arrived as %x", i, frame)
+		}
+	}
+	for i := range bufs {
+		at := chains + i*4096
+		got := append(bytes.Clone(g.mem[at+1024+header:][:first-header]), g.mem[at+2048:][:200-(first-header)]...)
+		if want := frameOf(bufs+i, 200); !bytes.Equal(got, want) {
+			t.Errorf("frame %d lies in two pieces as %x, want %x", bufs+i, got, want)
+		}
+	}
+}
+
+// A frame in a buffer for the device to write to breaks a rule, on a port, too.
+func TestPortReadsNoBufferToWrite(t *testing.T) {
+	r := newPortRig(t, PortConfig{}, port.Config{})
+	g := newRawGuest(t, rawPeer(t, r.port.(*vhostPort).backend), bare)
+	g.share()
+	g.start()
+	g.rings[1].add(rawDeviceBase+rawBuffers, 100, ring.DescWrite)
+	g.rings[1].publish()
+	pkts := make([]*mbuf.Buf, 4)
+	if n := r.port.RxQueue(0).Burst(pkts); n != 0 {
+		t.Errorf("%d frames were received", n)
+		pkts[0].Free()
+	}
+	if r.port.RxQueue(0).Err() == nil {
+		t.Error("no rule was broken")
 	}
 }
