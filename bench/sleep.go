@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"context"
@@ -30,22 +30,26 @@ var wakeEnds = []struct {
 	{"port of the back end", probeBackEnd},
 }
 
-// firstPackets prints how long the first frame after a pause takes there and back.
-func (s settings) firstPackets(ctx context.Context) error {
-	fmt.Printf("\n### First frame after a pause, µs\n\n")
-	fmt.Println("| who sleeps | mode | median | average | 99.9 % | max | lost |")
-	fmt.Println("|---|---|---|---|---|---|---|")
+// Sleep prints how long the first frame after a pause takes there and back, in each
+// poll mode.
+func (s Settings) Sleep(ctx context.Context) error {
+	if err := s.begin(); err != nil {
+		return err
+	}
+	s.printf("\n### First frame after a pause, µs\n\n")
+	s.println("| who sleeps | mode | median | average | 99.9 % | max | lost |")
+	s.println("|---|---|---|---|---|---|---|")
 	for _, end := range wakeEnds {
-		if !s.cells.MatchString("sleep: " + end.name) {
+		if !s.Cells.MatchString("sleep: " + end.name) {
 			continue
 		}
 		var starters []starter[delays]
 		for _, mode := range wakeModes {
 			starters = append(starters, func(ctx context.Context, dir string) (contestant[delays], error) {
-				return end.start(ctx, switching{vionet: s.vionet}, dir, mode)
+				return end.start(ctx, switching{vionet: s.Vionet}, dir, mode)
 			})
 		}
-		samples, err := compete(ctx, s.turns, starters...)
+		samples, err := compete(ctx, s.turns(), starters...)
 		if err != nil {
 			return fmt.Errorf("sleep: %s: %w", end.name, err)
 		}
@@ -55,7 +59,7 @@ func (s settings) firstPackets(ctx context.Context) error {
 			for _, d := range []time.Duration{sum.middle, sum.average, sum.late, sum.most} {
 				line = append(line, fmt.Sprintf("%.1f", float64(d)/1e3))
 			}
-			fmt.Printf("| %s | %d |\n", strings.Join(line, " | "), sum.lost)
+			s.printf("| %s | %d |\n", strings.Join(line, " | "), sum.lost)
 		}
 	}
 	return nil

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"bufio"
@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"vionet/scripts/bench/sender"
+	"vionet/bench/sender"
 	"vionet/scripts/lab"
 )
 
@@ -56,31 +56,35 @@ type blaster struct {
 	vionet string
 }
 
-// zeroCopy prints the tables of sending from the application's own memory.
-func (s settings) zeroCopy(ctx context.Context) error {
+// ZeroCopy prints the tables of sending from the application's own memory, and
+// otherwise.
+func (s Settings) ZeroCopy(ctx context.Context) error {
+	if err := s.begin(); err != nil {
+		return err
+	}
 	dir, err := os.MkdirTemp("", "vionet-bench-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	b := blaster{vionet: s.vionet}
+	b := blaster{vionet: s.Vionet}
 	if b.blast, err = lab.Build(ctx, dir, "./examples/udpblast"); err != nil {
 		return err
 	}
 	if b.self, err = os.Executable(); err != nil {
 		return err
 	}
-	fmt.Printf("\n### Sending from the application's own memory\n\n")
-	fmt.Println("| size | sender | CPU | Mpps | to copying q1 | median | q3 | to reach | published CPU, Mpps |")
-	fmt.Println("|---|---|---|---|---|---|---|---|---|")
+	s.printf("\n### Sending from the application's own memory\n\n")
+	s.println("| size | sender | CPU | Mpps | to copying q1 | median | q3 | to reach | published CPU, Mpps |")
+	s.println("|---|---|---|---|---|---|---|---|---|")
 	for _, row := range zeroCopyRows {
-		if s.cells.MatchString(fmt.Sprintf("%d B", row.size)) {
+		if s.Cells.MatchString(fmt.Sprintf("%d B", row.size)) {
 			if b.size = row.size; err == nil {
 				err = s.printSenders(ctx, b, row)
 			}
 		}
 	}
-	if err != nil || !s.cells.MatchString("paced") {
+	if err != nil || !s.Cells.MatchString("paced") {
 		return err
 	}
 	b.size = pacedSize
@@ -88,7 +92,7 @@ func (s settings) zeroCopy(ctx context.Context) error {
 }
 
 // printSenders measures all ways to send frames of one size.
-func (s settings) printSenders(ctx context.Context, b blaster, row zeroCopyRow) error {
+func (s Settings) printSenders(ctx context.Context, b blaster, row zeroCopyRow) error {
 	lines := []struct {
 		name      string
 		start     starter[sample]
@@ -105,29 +109,29 @@ func (s settings) printSenders(ctx context.Context, b blaster, row zeroCopyRow) 
 	for _, l := range lines {
 		starters = append(starters, l.start)
 	}
-	samples, err := compete(ctx, s.turns, starters...)
+	samples, err := compete(ctx, s.turns(), starters...)
 	if err != nil {
 		return fmt.Errorf("%d B: %w", b.size, err)
 	}
 	for i, l := range lines {
 		q1, median, q3 := quartiles(ratios(samples[i], samples[0], sample.packets))
-		fmt.Printf("| %d B | %s | %.0f %% | %.2f | %.2f | **%.2f** | %.2f | %s | %v |\n", b.size, l.name,
+		s.printf("| %d B | %s | %.0f %% | %.2f | %.2f | **%.2f** | %.2f | %s | %v |\n", b.size, l.name,
 			100*medianOf(each(samples[i], sample.processor)), medianOf(each(samples[i], sample.packets))/1e6, q1, median, q3, bar(l.floor), l.published)
 	}
 	return nil
 }
 
 // printPaced measures what the published rate costs.
-func (s settings) printPaced(ctx context.Context, b blaster) error {
-	samples, err := compete(ctx, s.turns, b.vionetSender("paced", "--sleep", "--rate", strconv.Itoa(pacedRate)))
+func (s Settings) printPaced(ctx context.Context, b blaster) error {
+	samples, err := compete(ctx, s.turns(), b.vionetSender("paced", "--sleep", "--rate", strconv.Itoa(pacedRate)))
 	if err != nil {
 		return fmt.Errorf("paced: %w", err)
 	}
 	q1, median, q3 := quartiles(each(samples[0], sample.processor))
-	fmt.Printf("\n### Zero copy at %.1f Mpps, %d B\n\n", float64(pacedRate)/1e6, pacedSize)
-	fmt.Println("| Mpps | CPU q1 | CPU median | CPU q3 | at most |")
-	fmt.Println("|---|---|---|---|---|")
-	fmt.Printf("| %.2f | %.0f %% | **%.0f %%** | %.0f %% | %.0f %% |\n", medianOf(each(samples[0], sample.packets))/1e6, 100*q1, 100*median, 100*q3, 100*pacedCeiling)
+	s.printf("\n### Zero copy at %.1f Mpps, %d B\n\n", float64(pacedRate)/1e6, pacedSize)
+	s.println("| Mpps | CPU q1 | CPU median | CPU q3 | at most |")
+	s.println("|---|---|---|---|---|")
+	s.printf("| %.2f | %.0f %% | **%.0f %%** | %.0f %% | %.0f %% |\n", medianOf(each(samples[0], sample.packets))/1e6, 100*q1, 100*median, 100*q3, 100*pacedCeiling)
 	return nil
 }
 
@@ -176,7 +180,7 @@ func (b blaster) kernelSender(way string) starter[sample] {
 				p.kill()
 			}
 		}()
-		argv := []string{"taskset", "-c", strconv.Itoa(sendCore), b.self, sender.Command, way, "-size", strconv.Itoa(b.size)}
+		argv := []string{"taskset", "-c", strconv.Itoa(sendCore), b.self, "bench", sender.Command, "--size", strconv.Itoa(b.size), way}
 		if p.worker, err = p.startApart(ctx, filepath.Join(dir, way+".log"), argv); err != nil {
 			return nil, err
 		}

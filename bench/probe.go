@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"context"
@@ -11,10 +11,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"vionet/bench/frames"
 	"vionet/driver"
 	"vionet/mbuf"
 	"vionet/port"
-	"vionet/scripts/bench/frames"
 	"vionet/vhost"
 )
 

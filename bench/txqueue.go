@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"context"
@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"vionet/scripts/bench/frames"
+	"vionet/bench/frames"
 )
 
 // bufferings are the two that the benchmark compares: every batch of a flow sent
@@ -52,14 +52,17 @@ var switchedTopologies = []switched{
 	{"P2P, switch in a guest, sleeping host", switching.inGuest, p2pFloors, p2pPublished},
 }
 
-// txQueue prints the tables of the transmit buffer.
-func (s settings) txQueue(ctx context.Context) error {
-	fmt.Printf("\n### Transmit buffer, 64 B\n\n")
-	fmt.Println("| topology | flows | off Mpps | on Mpps | ratio q1 | ratio median | ratio q3 | to reach | published |")
-	fmt.Println("|---|---|---|---|---|---|---|---|---|")
+// TxQueue prints the tables of the transmit buffer: forwarding with and without.
+func (s Settings) TxQueue(ctx context.Context) error {
+	if err := s.begin(); err != nil {
+		return err
+	}
+	s.printf("\n### Transmit buffer, 64 B\n\n")
+	s.println("| topology | flows | off Mpps | on Mpps | ratio q1 | ratio median | ratio q3 | to reach | published |")
+	s.println("|---|---|---|---|---|---|---|---|---|")
 	for _, t := range switchedTopologies {
 		for _, flows := range flowCounts {
-			if !s.cells.MatchString(fmt.Sprintf("%s: %d flows", t.name, flows)) {
+			if !s.Cells.MatchString(fmt.Sprintf("%s: %d flows", t.name, flows)) {
 				continue
 			}
 			if err := s.printSwitched(ctx, t, flows); err != nil {
@@ -70,23 +73,23 @@ func (s settings) txQueue(ctx context.Context) error {
 	return s.latencies(ctx)
 }
 
-func (s settings) printSwitched(ctx context.Context, t switched, flows int) error {
+func (s Settings) printSwitched(ctx context.Context, t switched, flows int) error {
 	var starters []starter[sample]
 	for _, b := range bufferings {
 		starters = append(starters, func(ctx context.Context, dir string) (contestant[sample], error) {
-			c := switching{vionet: s.vionet, capture: filepath.Join(dir, "flows.pcap")}
+			c := switching{vionet: s.Vionet, capture: filepath.Join(dir, "flows.pcap")}
 			if err := frames.WriteFlows(c.capture, flows, 64); err != nil {
 				return nil, err
 			}
 			return t.start(c, ctx, dir, b)
 		})
 	}
-	samples, err := compete(ctx, s.turns, starters...)
+	samples, err := compete(ctx, s.turns(), starters...)
 	if err != nil {
 		return err
 	}
 	published := t.published[flows]
-	fmt.Printf("| %s | %d | %s | %s | %.2f |\n", t.name, flows, comparison(samples[0], samples[1]), bar(t.floors[flows]), published[1]/published[0])
+	s.printf("| %s | %d | %s | %s | %.2f |\n", t.name, flows, comparison(samples[0], samples[1]), bar(t.floors[flows]), published[1]/published[0])
 	return nil
 }
 

@@ -1,4 +1,4 @@
-package main
+package bench
 
 // rival is a host and a guest. A table compares two.
 type rival struct {
