@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"vionet/bench/turns"
 )
 
 // Settings say what is measured, and for how long.
@@ -23,7 +24,7 @@ type Settings struct {
 	Out     io.Writer
 }
 
-func (s Settings) turns() turns { return turns{windows: s.Windows, window: s.Window} }
+func (s Settings) plan() turns.Plan { return turns.Plan{Windows: s.Windows, Window: s.Window} }
 
 func (s Settings) printf(format string, args ...any) { fmt.Fprintf(s.Out, format, args...) }
 func (s Settings) println(line string)               { fmt.Fprintln(s.Out, line) }
@@ -74,11 +75,11 @@ func (s Settings) print(ctx context.Context, t table) error {
 		if !s.Cells.MatchString(c.String()) {
 			continue
 		}
-		r, err := compete(ctx, s.turns(), contest{c, [2]rival{t.against, t.of}, s.Vionet}.starters()...)
+		r, err := turns.Compete(ctx, s.plan(), contest{c, [2]rival{t.against, t.of}, s.Vionet}.starters()...)
 		if err != nil {
 			return fmt.Errorf("%v: %w", c, err)
 		}
-		s.printf("| %s | %s | %s | %s |\n", c.topology.name, c.rings, comparison(r[0], r[1]), bar(c.floor))
+		s.printf("| %s | %s | %s | %s |\n", c.topology.name, c.rings, comparison(r.Samples[0], r.Samples[1]), bar(c.floor))
 	}
 	return nil
 }

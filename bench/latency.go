@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"vionet/bench/report"
+	"vionet/bench/turns"
 )
 
 // latencySizes are the frame sizes of the published table, in bytes with the
@@ -45,18 +47,18 @@ func (s Settings) latencies(ctx context.Context) error {
 				if !s.Cells.MatchString(cell) {
 					continue
 				}
-				var starters []starter[delays]
+				var starters []turns.Starter[delays]
 				for _, b := range latencyBufferings {
-					starters = append(starters, func(ctx context.Context, dir string) (contestant[delays], error) {
+					starters = append(starters, func(ctx context.Context, dir string) (turns.Contestant[delays], error) {
 						return t.start(ctx, switching{vionet: s.Vionet}, dir, b, size-frameCheck, rate)
 					})
 				}
-				samples, err := compete(ctx, s.turns(), starters...)
+				r, err := turns.Compete(ctx, s.plan(), starters...)
 				if err != nil {
 					return fmt.Errorf("%s: %w", cell, err)
 				}
 				for i, b := range latencyBufferings {
-					s.printDelays(fmt.Sprintf("%s | %d B | %d k | %s", t.name, size, rate/1000, b.name), samples[i], samples[0], b)
+					s.printDelays(fmt.Sprintf("%s | %d B | %d k | %s", t.name, size, rate/1000, b.name), r.Samples[i], r.Samples[0], b)
 				}
 			}
 		}
@@ -78,8 +80,8 @@ func (s Settings) printDelays(head string, of, off []delays, b buffering) {
 	if b == bufferings[0] {
 		line = append(line, "", "", "")
 	} else {
-		line = append(line, fmt.Sprintf("**%.2f**", medianOf(ratios(of, off, delays.mean))),
-			fmt.Sprintf("%.2f", medianOf(ratios(of, off, delays.tail))), fmt.Sprintf("at most %v, 1", latencyCeiling))
+		line = append(line, fmt.Sprintf("**%.2f**", report.QuartilesOf(turns.Ratios(of, off, delays.mean)).Median),
+			fmt.Sprintf("%.2f", report.QuartilesOf(turns.Ratios(of, off, delays.tail)).Median), fmt.Sprintf("at most %v, 1", latencyCeiling))
 	}
 	s.printf("| %s |\n", strings.Join(line, " | "))
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"vionet/bench/peer"
+	"vionet/bench/turns"
 	"vionet/driver"
 	"vionet/vhost"
 )
@@ -43,18 +45,18 @@ func (s Settings) Sleep(ctx context.Context) error {
 		if !s.Cells.MatchString("sleep: " + end.name) {
 			continue
 		}
-		var starters []starter[delays]
+		var starters []turns.Starter[delays]
 		for _, mode := range wakeModes {
-			starters = append(starters, func(ctx context.Context, dir string) (contestant[delays], error) {
+			starters = append(starters, func(ctx context.Context, dir string) (turns.Contestant[delays], error) {
 				return end.start(ctx, switching{vionet: s.Vionet}, dir, mode)
 			})
 		}
-		samples, err := compete(ctx, s.turns(), starters...)
+		r, err := turns.Compete(ctx, s.plan(), starters...)
 		if err != nil {
 			return fmt.Errorf("sleep: %s: %w", end.name, err)
 		}
 		for i, mode := range wakeModes {
-			sum := overall(samples[i])
+			sum := overall(r.Samples[i])
 			line := []string{end.name, mode}
 			for _, d := range []time.Duration{sum.middle, sum.average, sum.late, sum.most} {
 				line = append(line, fmt.Sprintf("%.1f", float64(d)/1e3))
@@ -68,7 +70,7 @@ func (s Settings) Sleep(ctx context.Context) error {
 // echo is a testpmd that sends back what comes, and sleeps as the mode says.
 func echo(mode, vdev string) part {
 	return part{
-		end: vionet, name: "echo-" + mode, core: switchCore, vdevs: []string{vdev},
+		End: peer.Vionet, name: "echo-" + mode, core: switchCore, vdevs: []string{vdev},
 		options: []string{"--port-topology=loop", "--poll-mode=" + mode},
 	}
 }
@@ -80,11 +82,11 @@ func probeDriver(ctx context.Context, c switching, dir, mode string) (_ *probe, 
 	if err != nil {
 		return nil, err
 	}
-	path := socket(dir, mode, 0)
+	path := peer.Socket(dir, mode, 0)
 	if err := p.add(vhost.NewPort(vhost.PortConfig{Path: path, Packed: true})); err != nil {
 		return nil, err
 	}
-	p.pair, err = c.start(ctx, dir, mode, 0, 0, echo(mode, frontEnd(0, path)+",packed_vq=1,event_idx=1"))
+	p.Group, err = c.start(ctx, dir, mode, 0, 0, echo(mode, frontEnd(0, path)+",packed_vq=1,event_idx=1"))
 	return p, err
 }
 
@@ -95,8 +97,8 @@ func probeBackEnd(ctx context.Context, c switching, dir, mode string) (_ *probe,
 	if err != nil {
 		return nil, err
 	}
-	path := socket(dir, mode, 0)
-	p.pair, err = c.start(ctx, dir, mode, 0, 0, echo(mode, backEnd(0, path)))
+	path := peer.Socket(dir, mode, 0)
+	p.Group, err = c.start(ctx, dir, mode, 0, 0, echo(mode, backEnd(0, path)))
 	if err == nil {
 		err = p.dial(ctx, path, driver.Options{EventIdx: true})
 	}
