@@ -132,6 +132,32 @@ func (c Coordinates) Value(of Coordinate) string {
 	return ""
 }
 
+// Plain is a coordinate in words that stand below its name, as "on" or "64".
+func (c Coordinates) Plain(of Coordinate) string {
+	switch of {
+	case Order:
+		return switched(c.InOrder)
+	case Mergeable:
+		return switched(c.Mergeable)
+	case Offloads:
+		return switched(c.Offloads)
+	case Vector:
+		return switched(c.Vector)
+	case IOMMU:
+		return switched(c.IOMMU)
+	case Tx:
+		return c.Tx
+	case Rx:
+		return c.Rx
+	}
+	if n := c.Number(of); n > 0 {
+		return digits(n)
+	}
+	return c.Value(of)
+}
+
+func switched(on bool) string { return either(on, "on", "off") }
+
 func either(yes bool, a, b string) string {
 	if yes {
 		return a

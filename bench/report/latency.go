@@ -1,6 +1,10 @@
 package report
 
-import "time"
+import (
+	"cmp"
+	"fmt"
+	"time"
+)
 
 // LatencyTable is how long frames were on their way, in two contestants.
 type LatencyTable struct {
@@ -61,4 +65,41 @@ func (c LatencyCell) Reached() bool {
 	}
 	within := func(of, against time.Duration) bool { return float64(of) <= c.Most*float64(against) }
 	return within(c.Of.Median, c.Against.Median) && within(c.Of.P999, c.Against.P999)
+}
+
+// sheet has a line for each contestant of a cell.
+func (t LatencyTable) sheet(strong emphasis) sheet {
+	var places []Coordinates
+	for _, c := range t.Cells {
+		places = append(places, c.At)
+	}
+	same, apart := shared(places)
+	s := sheet{title: t.Title, notes: paragraphs(t.Note, "Times in µs.", same), left: 2}
+	s.head = []string{"cell", "contestant", "load", "frames/s", "min", "median", "99 %", "99.9 %", "99.99 %", "max", "lost", "to reach"}
+	for _, c := range t.Cells {
+		if !c.Measured() {
+			s.after = append(s.after, notMeasured(c.Name, c.Missing))
+			continue
+		}
+		name := cmp.Or(c.At.Words(apart), c.Name)
+		if c.Against.Frames > 0 {
+			s.lines = append(s.lines, c.line(name, c.Against, ""))
+		}
+		s.lines = append(s.lines, c.line(name, c.Of, Bar{Most: c.Most}.words(c.Reached(), strong)))
+	}
+	return s
+}
+
+func (c LatencyCell) line(name string, l Latency, bar string) []string {
+	line := []string{name, l.Name, "", ""}
+	if c.Load > 0 {
+		line[2] = fmt.Sprintf("%.0f %%", 100*c.Load)
+	}
+	if c.Offered > 0 {
+		line[3] = fmt.Sprintf("%.0f", c.Offered)
+	}
+	for _, d := range []time.Duration{l.Min, l.Median, l.P99, l.P999, l.P9999, l.Max} {
+		line = append(line, micros(d))
+	}
+	return append(line, fmt.Sprint(l.Lost), bar)
 }

@@ -36,13 +36,13 @@ func TestMachineBelow(t *testing.T) {
 		}, Machine{CPU: "Fast 1", Kernel: "6.1.0"}},
 		{"a guest without names", map[string]string{"proc/cpuinfo": "flags : fpu hypervisor\n"}, Machine{Hypervisor: "a hypervisor"}},
 		{"a guest", map[string]string{
-			"proc/cpuinfo":                  "flags : hypervisor\n",
-			"sys/class/dmi/id/sys_vendor":   "QEMU\n",
-			"sys/class/dmi/id/product_name": "Standard PC\n",
+			"proc/cpuinfo":                                          "flags : hypervisor\n",
+			"sys/class/dmi/id/sys_vendor":                           "QEMU\n",
+			"sys/class/dmi/id/product_name":                         "Standard PC\n",
 			"sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages": "272\n",
-			weaknesses + "l1tf":       "Not affected\n",
-			weaknesses + "spectre_v2": "Mitigation: Retpolines\n",
-			weaknesses + "meltdown":   "Mitigation: PTI\n",
+			weaknesses + "l1tf":                                     "Not affected\n",
+			weaknesses + "spectre_v2":                               "Mitigation: Retpolines\n",
+			weaknesses + "meltdown":                                 "Mitigation: PTI\n",
 		}, Machine{Hypervisor: "QEMU Standard PC", Hugepages: 272, Mitigations: []string{"meltdown: Mitigation: PTI", "spectre_v2: Mitigation: Retpolines"}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
