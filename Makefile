@@ -43,13 +43,13 @@ matrix: ## run the console in a guest over every transport and ring, and every c
 	VIONET_FULL=1 go test -timeout 20m -run '$(MATRIX)' -v ./cmd/vionet
 
 bench: build ## measure against DPDK and print the table of ratios
-	go run ./scripts/bench
+	bin/vionet bench
 
 bench-txqueue: build ## measure forwarding with and without a transmit buffer, rates and latency
-	go run ./scripts/bench txqueue
+	bin/vionet bench txqueue
 
 bench-zerocopy: build ## measure sending from the application's own memory, by copying and through the kernel
-	go run ./scripts/bench zerocopy
+	bin/vionet bench zerocopy
 
 fuzz: ## run every fuzz target for FUZZTIME (1m) each
 	@scripts/fuzz.sh $(FUZZTIME)

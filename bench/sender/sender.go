@@ -4,15 +4,14 @@ package sender
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 )
 
-// Command is the word that makes the benchmark a sender; the kind of sender and
-// its flags follow.
+// Command is the word behind "vionet bench" that makes it a sender; --size and the
+// way of sending follow.
 const Command = "send"
 
 // Ready is what a sender prints before it begins.
@@ -24,26 +23,16 @@ var ways = map[string]func(ctx context.Context, size int) error{
 	"xdp": sendXDP,
 }
 
-// Run is a sender: args are the way, udp or xdp, and -size, the bytes of a frame
-// with its Ethernet header. It makes an interface in the network namespace that
-// it runs in, which should be its own, as /sys should.
-func Run(ctx context.Context, args []string) error {
-	flags := flag.NewFlagSet(Command, flag.ContinueOnError)
-	size := flags.Int("size", 64, "bytes of a frame")
-	way := ""
-	if len(args) > 0 {
-		way = args[0]
-		args = args[1:]
-	}
+// Run is a sender, by way of udp or xdp, of frames of that many bytes with their
+// Ethernet headers. It makes an interface in the network namespace that it runs in,
+// which should be its own, as /sys should.
+func Run(ctx context.Context, way string, size int) error {
 	send, known := ways[way]
 	if !known {
 		return fmt.Errorf("no way %q to send: there are %s", way, strings.Join(slices.Sorted(maps.Keys(ways)), ", "))
 	}
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
 	if err := layVeth(); err != nil {
 		return err
 	}
-	return send(ctx, *size)
+	return send(ctx, size)
 }

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"vionet/bench/peer"
+	"vionet/bench/turns"
 	"vionet/driver"
 	"vionet/vhost"
 )
@@ -30,32 +32,36 @@ var wakeEnds = []struct {
 	{"port of the back end", probeBackEnd},
 }
 
-// firstPackets prints how long the first frame after a pause takes there and back.
-func (s settings) firstPackets(ctx context.Context) error {
-	fmt.Printf("\n### First frame after a pause, µs\n\n")
-	fmt.Println("| who sleeps | mode | median | average | 99.9 % | max | lost |")
-	fmt.Println("|---|---|---|---|---|---|---|")
+// Sleep prints how long the first frame after a pause takes there and back, in each
+// poll mode.
+func (s Settings) Sleep(ctx context.Context) error {
+	if err := s.begin(); err != nil {
+		return err
+	}
+	s.printf("\n### First frame after a pause, µs\n\n")
+	s.println("| who sleeps | mode | median | average | 99.9 % | max | lost |")
+	s.println("|---|---|---|---|---|---|---|")
 	for _, end := range wakeEnds {
-		if !s.cells.MatchString("sleep: " + end.name) {
+		if !s.Cells.MatchString("sleep: " + end.name) {
 			continue
 		}
-		var starters []starter[delays]
+		var starters []turns.Starter[delays]
 		for _, mode := range wakeModes {
-			starters = append(starters, func(ctx context.Context, dir string) (contestant[delays], error) {
-				return end.start(ctx, switching{vionet: s.vionet}, dir, mode)
+			starters = append(starters, func(ctx context.Context, dir string) (turns.Contestant[delays], error) {
+				return end.start(ctx, switching{vionet: s.Vionet}, dir, mode)
 			})
 		}
-		samples, err := compete(ctx, s.turns, starters...)
+		r, err := turns.Compete(ctx, s.plan(), starters...)
 		if err != nil {
 			return fmt.Errorf("sleep: %s: %w", end.name, err)
 		}
 		for i, mode := range wakeModes {
-			sum := overall(samples[i])
+			sum := overall(r.Samples[i])
 			line := []string{end.name, mode}
 			for _, d := range []time.Duration{sum.middle, sum.average, sum.late, sum.most} {
 				line = append(line, fmt.Sprintf("%.1f", float64(d)/1e3))
 			}
-			fmt.Printf("| %s | %d |\n", strings.Join(line, " | "), sum.lost)
+			s.printf("| %s | %d |\n", strings.Join(line, " | "), sum.lost)
 		}
 	}
 	return nil
@@ -64,7 +70,7 @@ func (s settings) firstPackets(ctx context.Context) error {
 // echo is a testpmd that sends back what comes, and sleeps as the mode says.
 func echo(mode, vdev string) part {
 	return part{
-		end: vionet, name: "echo-" + mode, core: switchCore, vdevs: []string{vdev},
+		End: peer.Vionet, name: "echo-" + mode, core: switchCore, vdevs: []string{vdev},
 		options: []string{"--port-topology=loop", "--poll-mode=" + mode},
 	}
 }
@@ -76,11 +82,11 @@ func probeDriver(ctx context.Context, c switching, dir, mode string) (_ *probe, 
 	if err != nil {
 		return nil, err
 	}
-	path := socket(dir, mode, 0)
+	path := peer.Socket(dir, mode, 0)
 	if err := p.add(vhost.NewPort(vhost.PortConfig{Path: path, Packed: true})); err != nil {
 		return nil, err
 	}
-	p.pair, err = c.start(ctx, dir, mode, 0, 0, echo(mode, frontEnd(0, path)+",packed_vq=1,event_idx=1"))
+	p.Group, err = c.start(ctx, dir, mode, 0, 0, echo(mode, frontEnd(0, path)+",packed_vq=1,event_idx=1"))
 	return p, err
 }
 
@@ -91,8 +97,8 @@ func probeBackEnd(ctx context.Context, c switching, dir, mode string) (_ *probe,
 	if err != nil {
 		return nil, err
 	}
-	path := socket(dir, mode, 0)
-	p.pair, err = c.start(ctx, dir, mode, 0, 0, echo(mode, backEnd(0, path)))
+	path := peer.Socket(dir, mode, 0)
+	p.Group, err = c.start(ctx, dir, mode, 0, 0, echo(mode, backEnd(0, path)))
 	if err == nil {
 		err = p.dial(ctx, path, driver.Options{EventIdx: true})
 	}

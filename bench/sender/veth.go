@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"vionet/scripts/bench/frames"
+	"vionet/bench/frames"
 )
 
 // Interface is the sender's end of the veth pair; its TX packets are the frames

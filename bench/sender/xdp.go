@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"vionet/scripts/bench/frames"
+	"vionet/bench/frames"
 )
 
 // Sizes of the AF_XDP socket.

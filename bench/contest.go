@@ -1,9 +1,12 @@
-package main
+package bench
 
 import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"time"
+	"vionet/bench/peer"
+	"vionet/bench/turns"
 )
 
 // contest is one cell of a table for two contestants.
@@ -14,9 +17,9 @@ type contest struct {
 }
 
 // starters start the two contestants.
-func (c contest) starters() (both []starter[sample]) {
+func (c contest) starters() (both []turns.Starter[peer.Sample]) {
 	for _, who := range c.rivals {
-		both = append(both, func(ctx context.Context, dir string) (contestant[sample], error) {
+		both = append(both, func(ctx context.Context, dir string) (turns.Contestant[peer.Sample], error) {
 			p, err := c.startPair(ctx, dir, who)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", who.name, err)
@@ -32,36 +35,36 @@ func (c contest) starters() (both []starter[sample]) {
 const circulating = "start tx_first 8"
 
 // startPair starts a host and its guest, lets them settle and stops them.
-func (c contest) startPair(ctx context.Context, dir string, who rival) (_ *pair, err error) {
-	p := &pair{name: who.name}
+func (c contest) startPair(ctx context.Context, dir string, who rival) (_ *peer.Group, err error) {
+	p := &peer.Group{Name: who.name}
 	defer func() {
 		if err != nil {
-			p.kill()
+			p.Kill()
 		}
 	}()
-	host, err := p.start(ctx, filepath.Join(dir, who.name+"-host.log"), c.hostCommand(dir, who))
+	host, err := p.Start(ctx, filepath.Join(dir, who.name+"-host.log"), 0, c.hostCommand(dir, who))
 	if err != nil {
 		return nil, err
 	}
-	p.count = host.counter(0, c.counter)
-	if err := host.ready(); err != nil {
+	p.Count = host.Counter(0, c.counter)
+	if err := host.Ready(); err != nil {
 		return nil, fmt.Errorf("host: %w", err)
 	}
 	if !c.circulate {
-		if err := host.send("start"); err != nil {
+		if err := host.Send("start"); err != nil {
 			return nil, err
 		}
 	}
-	if _, err := p.start(ctx, filepath.Join(dir, who.name+"-guest.log"), c.guestCommand(dir, who)); err != nil {
+	if _, err := p.Start(ctx, filepath.Join(dir, who.name+"-guest.log"), 1, c.guestCommand(dir, who)); err != nil {
 		return nil, err
 	}
 	if c.circulate {
-		if err := sleep(ctx, settling); err != nil {
+		if err := turns.Sleep(ctx, 2*time.Second); err != nil {
 			return nil, err
 		}
-		if err := host.send(circulating); err != nil {
+		if err := host.Send(circulating); err != nil {
 			return nil, err
 		}
 	}
-	return p, p.settle(ctx)
+	return p, p.Settle(ctx)
 }

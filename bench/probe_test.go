@@ -1,10 +1,10 @@
-package main
+package bench
 
 import (
 	"testing"
 	"time"
 
-	"vionet/scripts/bench/frames"
+	"vionet/bench/frames"
 )
 
 // A frame gives its stamp back in its own turn alone.

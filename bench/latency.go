@@ -1,10 +1,12 @@
-package main
+package bench
 
 import (
 	"context"
 	"fmt"
 	"strings"
 	"time"
+	"vionet/bench/report"
+	"vionet/bench/turns"
 )
 
 // latencySizes are the frame sizes of the published table, in bytes with the
@@ -34,29 +36,29 @@ var latencyTopologies = []struct {
 }
 
 // latencies prints how long frames are on their way through the switch.
-func (s settings) latencies(ctx context.Context) error {
-	fmt.Printf("\n### Latency with a transmit buffer, µs\n\n")
-	fmt.Println("| topology | size | frames/s | buffer | min | average | 99.9 % | max | lost | average to off | 99.9 % to off | to reach |")
-	fmt.Println("|---|---|---|---|---|---|---|---|---|---|---|---|")
+func (s Settings) latencies(ctx context.Context) error {
+	s.printf("\n### Latency with a transmit buffer, µs\n\n")
+	s.println("| topology | size | frames/s | buffer | min | average | 99.9 % | max | lost | average to off | 99.9 % to off | to reach |")
+	s.println("|---|---|---|---|---|---|---|---|---|---|---|---|")
 	for _, t := range latencyTopologies {
 		for _, size := range latencySizes {
 			for _, rate := range latencyRates {
 				cell := fmt.Sprintf("latency: %s, %d B, %d/s", t.name, size, rate)
-				if !s.cells.MatchString(cell) {
+				if !s.Cells.MatchString(cell) {
 					continue
 				}
-				var starters []starter[delays]
+				var starters []turns.Starter[delays]
 				for _, b := range latencyBufferings {
-					starters = append(starters, func(ctx context.Context, dir string) (contestant[delays], error) {
-						return t.start(ctx, switching{vionet: s.vionet}, dir, b, size-frameCheck, rate)
+					starters = append(starters, func(ctx context.Context, dir string) (turns.Contestant[delays], error) {
+						return t.start(ctx, switching{vionet: s.Vionet}, dir, b, size-frameCheck, rate)
 					})
 				}
-				samples, err := compete(ctx, s.turns, starters...)
+				r, err := turns.Compete(ctx, s.plan(), starters...)
 				if err != nil {
 					return fmt.Errorf("%s: %w", cell, err)
 				}
 				for i, b := range latencyBufferings {
-					printDelays(fmt.Sprintf("%s | %d B | %d k | %s", t.name, size, rate/1000, b.name), samples[i], samples[0], b)
+					s.printDelays(fmt.Sprintf("%s | %d B | %d k | %s", t.name, size, rate/1000, b.name), r.Samples[i], r.Samples[0], b)
 				}
 			}
 		}
@@ -68,7 +70,7 @@ func (s settings) latencies(ctx context.Context) error {
 // wait for others beyond the turn of the poll loop.
 var latencyBufferings = append(bufferings[:], buffering{"on-drain-100", "set txbuffer 32 drain 100"})
 
-func printDelays(head string, of, off []delays, b buffering) {
+func (s Settings) printDelays(head string, of, off []delays, b buffering) {
 	line := []string{head}
 	sum := overall(of)
 	for _, d := range []time.Duration{sum.least, sum.average, sum.late, sum.most} {
@@ -78,8 +80,8 @@ func printDelays(head string, of, off []delays, b buffering) {
 	if b == bufferings[0] {
 		line = append(line, "", "", "")
 	} else {
-		line = append(line, fmt.Sprintf("**%.2f**", medianOf(ratios(of, off, delays.mean))),
-			fmt.Sprintf("%.2f", medianOf(ratios(of, off, delays.tail))), fmt.Sprintf("at most %v, 1", latencyCeiling))
+		line = append(line, fmt.Sprintf("**%.2f**", report.QuartilesOf(turns.Ratios(of, off, delays.mean)).Median),
+			fmt.Sprintf("%.2f", report.QuartilesOf(turns.Ratios(of, off, delays.tail)).Median), fmt.Sprintf("at most %v, 1", latencyCeiling))
 	}
-	fmt.Printf("| %s |\n", strings.Join(line, " | "))
+	s.printf("| %s |\n", strings.Join(line, " | "))
 }

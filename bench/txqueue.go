@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"context"
@@ -6,7 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"vionet/scripts/bench/frames"
+	"vionet/bench/frames"
+	"vionet/bench/peer"
+	"vionet/bench/turns"
 )
 
 // bufferings are the two that the benchmark compares: every batch of a flow sent
@@ -23,7 +25,7 @@ var flowCounts = []int{10, 32, 50, 100, 500, 1000}
 // each flow of a burst in a batch of its own.
 type switched struct {
 	name   string
-	start  func(c switching, ctx context.Context, dir string, b buffering) (contestant[sample], error)
+	start  func(c switching, ctx context.Context, dir string, b buffering) (turns.Contestant[peer.Sample], error)
 	floors map[int]float64 // ratios to reach, by flows
 	// published are the packets a second without and with the queue, by flows.
 	published map[int][2]float64
@@ -52,14 +54,17 @@ var switchedTopologies = []switched{
 	{"P2P, switch in a guest, sleeping host", switching.inGuest, p2pFloors, p2pPublished},
 }
 
-// txQueue prints the tables of the transmit buffer.
-func (s settings) txQueue(ctx context.Context) error {
-	fmt.Printf("\n### Transmit buffer, 64 B\n\n")
-	fmt.Println("| topology | flows | off Mpps | on Mpps | ratio q1 | ratio median | ratio q3 | to reach | published |")
-	fmt.Println("|---|---|---|---|---|---|---|---|---|")
+// TxQueue prints the tables of the transmit buffer: forwarding with and without.
+func (s Settings) TxQueue(ctx context.Context) error {
+	if err := s.begin(); err != nil {
+		return err
+	}
+	s.printf("\n### Transmit buffer, 64 B\n\n")
+	s.println("| topology | flows | off Mpps | on Mpps | ratio q1 | ratio median | ratio q3 | to reach | published |")
+	s.println("|---|---|---|---|---|---|---|---|---|")
 	for _, t := range switchedTopologies {
 		for _, flows := range flowCounts {
-			if !s.cells.MatchString(fmt.Sprintf("%s: %d flows", t.name, flows)) {
+			if !s.Cells.MatchString(fmt.Sprintf("%s: %d flows", t.name, flows)) {
 				continue
 			}
 			if err := s.printSwitched(ctx, t, flows); err != nil {
@@ -70,23 +75,23 @@ func (s settings) txQueue(ctx context.Context) error {
 	return s.latencies(ctx)
 }
 
-func (s settings) printSwitched(ctx context.Context, t switched, flows int) error {
-	var starters []starter[sample]
+func (s Settings) printSwitched(ctx context.Context, t switched, flows int) error {
+	var starters []turns.Starter[peer.Sample]
 	for _, b := range bufferings {
-		starters = append(starters, func(ctx context.Context, dir string) (contestant[sample], error) {
-			c := switching{vionet: s.vionet, capture: filepath.Join(dir, "flows.pcap")}
+		starters = append(starters, func(ctx context.Context, dir string) (turns.Contestant[peer.Sample], error) {
+			c := switching{vionet: s.Vionet, capture: filepath.Join(dir, "flows.pcap")}
 			if err := frames.WriteFlows(c.capture, flows, 64); err != nil {
 				return nil, err
 			}
 			return t.start(c, ctx, dir, b)
 		})
 	}
-	samples, err := compete(ctx, s.turns, starters...)
+	r, err := turns.Compete(ctx, s.plan(), starters...)
 	if err != nil {
 		return err
 	}
 	published := t.published[flows]
-	fmt.Printf("| %s | %d | %s | %s | %.2f |\n", t.name, flows, comparison(samples[0], samples[1]), bar(t.floors[flows]), published[1]/published[0])
+	s.printf("| %s | %d | %s | %s | %.2f |\n", t.name, flows, comparison(r.Samples[0], r.Samples[1]), bar(t.floors[flows]), published[1]/published[0])
 	return nil
 }
 
@@ -104,7 +109,7 @@ const (
 
 // part is a process of a topology.
 type part struct {
-	end
+	peer.End
 	name     string // unlike any other's
 	core     int
 	vdevs    []string
@@ -114,34 +119,34 @@ type part struct {
 
 // start starts the parts one after the other, so that a socket is there before
 // somebody connects. The counter is that of the counting part.
-func (c switching) start(ctx context.Context, dir, name string, counting, countingPort int, parts ...part) (_ *pair, err error) {
-	p := &pair{name: name}
+func (c switching) start(ctx context.Context, dir, name string, counting, countingPort int, parts ...part) (_ *peer.Group, err error) {
+	p := &peer.Group{Name: name}
 	defer func() {
 		if err != nil {
-			p.kill()
+			p.Kill()
 		}
 	}()
 	for i, part := range parts {
-		argv := part.command(c.vionet, part.name, part.core)
+		argv := part.Command(c.vionet, part.name, part.core)
 		for _, vdev := range part.vdevs {
 			argv = append(argv, "--vdev", vdev)
 		}
 		argv = append(append(argv, "--", "-i", "--total-num-mbufs=16384"), part.options...)
-		proc, err := p.start(ctx, filepath.Join(dir, part.name+".log"), argv)
+		proc, err := p.Start(ctx, filepath.Join(dir, part.name+".log"), part.core, argv)
 		if err != nil {
 			return nil, err
 		}
-		if err := proc.ready(); err != nil {
+		if err := proc.Ready(); err != nil {
 			return nil, fmt.Errorf("%s: %w", part.name, err)
 		}
-		if err := proc.send(strings.Join(append(part.commands, "start"), "\n")); err != nil {
+		if err := proc.Send(strings.Join(append(part.commands, "start"), "\n")); err != nil {
 			return nil, err
 		}
 		if i == counting {
-			p.count = proc.counter(countingPort, "RX-packets")
+			p.Count = proc.Counter(countingPort, "RX-packets")
 		}
 	}
-	return p, p.settle(ctx)
+	return p, p.Settle(ctx)
 }
 
 // frontEnd and backEnd are the two ends of a socket, as testpmd's arguments.
@@ -159,7 +164,7 @@ func (c switching) wire() string {
 // forwarder is the switch itself.
 func forwarder(b buffering, vdevs ...string) part {
 	return part{
-		end: vionet, name: "switch-" + b.name, core: switchCore, vdevs: vdevs,
+		End: peer.Vionet, name: "switch-" + b.name, core: switchCore, vdevs: vdevs,
 		options: []string{"--forward-mode=flowbatch"}, commands: []string{b.command},
 	}
 }
@@ -167,10 +172,10 @@ func forwarder(b buffering, vdevs ...string) part {
 // wireToWire is the published P2P: the switch has two front ends, behind which
 // DPDK plays both wires. Its ports are taken in pairs: the frames go into the
 // first back end, and what comes out of the second to nowhere.
-func (c switching) wireToWire(ctx context.Context, dir string, b buffering) (contestant[sample], error) {
-	in, out := socket(dir, b.name, 0), socket(dir, b.name, 1)
+func (c switching) wireToWire(ctx context.Context, dir string, b buffering) (turns.Contestant[peer.Sample], error) {
+	in, out := peer.Socket(dir, b.name, 0), peer.Socket(dir, b.name, 1)
 	wires := part{
-		end: dpdk, name: "wires-" + b.name, core: peerCore,
+		End: peer.DPDK, name: "wires-" + b.name, core: peerCore,
 		vdevs:   []string{c.wire(), backEnd(0, in), backEnd(1, out), "net_null0,no-rx=1"},
 		options: []string{"--no-lsc-interrupt", "--forward-mode=io"},
 	}
@@ -178,9 +183,9 @@ func (c switching) wireToWire(ctx context.Context, dir string, b buffering) (con
 }
 
 // wireToGuest is the published PV: the switch has the wire and a back end.
-func (c switching) wireToGuest(ctx context.Context, dir string, b buffering) (contestant[sample], error) {
-	s := socket(dir, b.name, 0)
-	guest := part{end: dpdk, name: "guest-" + b.name, core: peerCore, vdevs: []string{frontEnd(0, s)}, options: []string{"--forward-mode=rxonly"}}
+func (c switching) wireToGuest(ctx context.Context, dir string, b buffering) (turns.Contestant[peer.Sample], error) {
+	s := peer.Socket(dir, b.name, 0)
+	guest := part{End: peer.DPDK, name: "guest-" + b.name, core: peerCore, vdevs: []string{frontEnd(0, s)}, options: []string{"--forward-mode=rxonly"}}
 	return c.start(ctx, dir, b.name, 1, 0, forwarder(b, c.wire(), backEnd(0, s)), guest)
 }
 
@@ -189,14 +194,14 @@ var sleeping = []string{"--forward-mode=rxonly", "--poll-mode=interrupt"}
 
 // wireToSleepingHost has the wire in the switch: the host has nothing else to do
 // than to receive, and sleeps in between.
-func (c switching) wireToSleepingHost(ctx context.Context, dir string, b buffering) (contestant[sample], error) {
-	s := socket(dir, b.name, 0)
-	host := part{end: vionet, name: "host-" + b.name, core: peerCore, vdevs: []string{backEnd(0, s)}, options: sleeping}
+func (c switching) wireToSleepingHost(ctx context.Context, dir string, b buffering) (turns.Contestant[peer.Sample], error) {
+	s := peer.Socket(dir, b.name, 0)
+	host := part{End: peer.Vionet, name: "host-" + b.name, core: peerCore, vdevs: []string{backEnd(0, s)}, options: sleeping}
 	return c.start(ctx, dir, b.name, 0, 0, host, forwarder(b, c.wire(), frontEnd(0, s)))
 }
 
-func (c switching) wireToSleepingGuest(ctx context.Context, dir string, b buffering) (contestant[sample], error) {
-	s := socket(dir, b.name, 0)
-	guest := part{end: vionet, name: "guest-" + b.name, core: peerCore, vdevs: []string{frontEnd(0, s)}, options: sleeping}
+func (c switching) wireToSleepingGuest(ctx context.Context, dir string, b buffering) (turns.Contestant[peer.Sample], error) {
+	s := peer.Socket(dir, b.name, 0)
+	guest := part{End: peer.Vionet, name: "guest-" + b.name, core: peerCore, vdevs: []string{frontEnd(0, s)}, options: sleeping}
 	return c.start(ctx, dir, b.name, 1, 0, forwarder(b, c.wire(), backEnd(0, s)), guest)
 }

@@ -1,16 +1,12 @@
-package main
+package bench
+
+import "vionet/bench/peer"
 
 // rival is a host and a guest. A table compares two.
 type rival struct {
 	name        string // in the table's head
-	host, guest end
+	host, guest peer.End
 	mergeable   *bool // nil: as the cell says
-}
-
-// end is one side of a wire.
-type end struct {
-	vionet  bool   // or else DPDK
-	devargs string // further arguments of a host's vhost ports
 }
 
 // table is cells that are measured between the same two contestants; the ratio
@@ -21,23 +17,18 @@ type table struct {
 	cells       []cell
 }
 
-var (
-	dpdk   = end{}
-	vionet = end{vionet: true}
-)
-
 // tables are all that the benchmark knows.
 var tables = []table{
 	{"front", "Front ends, on DPDK's vhost",
-		rival{name: "DPDK", host: dpdk, guest: dpdk}, rival{name: "vionet", host: dpdk, guest: vionet}, frontCells},
+		rival{name: "DPDK", host: peer.DPDK, guest: peer.DPDK}, rival{name: "vionet", host: peer.DPDK, guest: peer.Vionet}, frontCells},
 	{"host", "Hosts, with DPDK's front end",
-		rival{name: "DPDK", host: dpdk, guest: dpdk}, rival{name: "vionet", host: vionet, guest: dpdk}, hostCells()},
+		rival{name: "DPDK", host: peer.DPDK, guest: peer.DPDK}, rival{name: "vionet", host: peer.Vionet, guest: peer.DPDK}, hostCells()},
 	{"zerocopy", "Dequeue zero copy, on vionet's vhost",
-		rival{name: "off", host: vionet, guest: dpdk},
-		rival{name: "on", host: end{vionet: true, devargs: ",dequeue-zero-copy=2"}, guest: dpdk}, zeroCopyCells},
+		rival{name: "off", host: peer.Vionet, guest: peer.DPDK},
+		rival{name: "on", host: peer.End{Vionet: true, Devargs: ",dequeue-zero-copy=2"}, guest: peer.DPDK}, zeroCopyCells},
 	{"mergeable", "Mergeable receive buffers, on vionet's vhost",
-		rival{name: "off", host: vionet, guest: dpdk, mergeable: new(false)},
-		rival{name: "on", host: vionet, guest: dpdk, mergeable: new(true)}, mergeableCells},
+		rival{name: "off", host: peer.Vionet, guest: peer.DPDK, mergeable: new(false)},
+		rival{name: "on", host: peer.Vionet, guest: peer.DPDK, mergeable: new(true)}, mergeableCells},
 }
 
 // frontCells are first the four of the plain split ring, then the other kinds,

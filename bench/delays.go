@@ -1,8 +1,9 @@
-package main
+package bench
 
 import (
 	"slices"
 	"time"
+	"vionet/bench/turns"
 )
 
 // delays are the latencies of the frames of a window.
@@ -44,8 +45,8 @@ func overall(windows []delays) delays {
 		all.least, all.most = min(all.least, w.least), max(all.most, w.most)
 		all.lost += w.lost
 	}
-	all.middle = time.Duration(medianOf(each(windows, delays.median)))
-	all.average = time.Duration(medianOf(each(windows, delays.mean)))
-	all.late = time.Duration(medianOf(each(windows, delays.tail)))
+	all.middle = time.Duration(turns.Median(windows, delays.median))
+	all.average = time.Duration(turns.Median(windows, delays.mean))
+	all.late = time.Duration(turns.Median(windows, delays.tail))
 	return all
 }

@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"vionet/scripts/bench/frames"
+	"vionet/bench/frames"
 )
 
 // udpBatch is the number of datagrams in a system call.

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"fmt"
@@ -20,6 +20,11 @@ func checkMachine(vionet string) error {
 		return fmt.Errorf("one processor: the two ends of the wire need one each")
 	}
 	return reserveHugepages(hugepages)
+}
+
+// machine is a line of what is measured on.
+func machine() string {
+	return fmt.Sprintf("%s, kernel %s, %s, %s", cpuModel(), kernelRelease(), runtime.Version(), dpdkVersion())
 }
 
 func kernelRelease() string {

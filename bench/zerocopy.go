@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"bufio"
@@ -10,7 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"vionet/scripts/bench/sender"
+	"vionet/bench/peer"
+	"vionet/bench/report"
+	"vionet/bench/sender"
+	"vionet/bench/turns"
 	"vionet/scripts/lab"
 )
 
@@ -56,31 +59,35 @@ type blaster struct {
 	vionet string
 }
 
-// zeroCopy prints the tables of sending from the application's own memory.
-func (s settings) zeroCopy(ctx context.Context) error {
+// ZeroCopy prints the tables of sending from the application's own memory, and
+// otherwise.
+func (s Settings) ZeroCopy(ctx context.Context) error {
+	if err := s.begin(); err != nil {
+		return err
+	}
 	dir, err := os.MkdirTemp("", "vionet-bench-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	b := blaster{vionet: s.vionet}
+	b := blaster{vionet: s.Vionet}
 	if b.blast, err = lab.Build(ctx, dir, "./examples/udpblast"); err != nil {
 		return err
 	}
 	if b.self, err = os.Executable(); err != nil {
 		return err
 	}
-	fmt.Printf("\n### Sending from the application's own memory\n\n")
-	fmt.Println("| size | sender | CPU | Mpps | to copying q1 | median | q3 | to reach | published CPU, Mpps |")
-	fmt.Println("|---|---|---|---|---|---|---|---|---|")
+	s.printf("\n### Sending from the application's own memory\n\n")
+	s.println("| size | sender | CPU | Mpps | to copying q1 | median | q3 | to reach | published CPU, Mpps |")
+	s.println("|---|---|---|---|---|---|---|---|---|")
 	for _, row := range zeroCopyRows {
-		if s.cells.MatchString(fmt.Sprintf("%d B", row.size)) {
+		if s.Cells.MatchString(fmt.Sprintf("%d B", row.size)) {
 			if b.size = row.size; err == nil {
 				err = s.printSenders(ctx, b, row)
 			}
 		}
 	}
-	if err != nil || !s.cells.MatchString("paced") {
+	if err != nil || !s.Cells.MatchString("paced") {
 		return err
 	}
 	b.size = pacedSize
@@ -88,10 +95,10 @@ func (s settings) zeroCopy(ctx context.Context) error {
 }
 
 // printSenders measures all ways to send frames of one size.
-func (s settings) printSenders(ctx context.Context, b blaster, row zeroCopyRow) error {
+func (s Settings) printSenders(ctx context.Context, b blaster, row zeroCopyRow) error {
 	lines := []struct {
 		name      string
-		start     starter[sample]
+		start     turns.Starter[peer.Sample]
 		floor     float64
 		published published
 	}{
@@ -101,33 +108,33 @@ func (s settings) printSenders(ctx context.Context, b blaster, row zeroCopyRow) 
 		{"kernel UDP, sendmmsg", b.kernelSender("udp"), 0, row.udp},
 		{"AF_XDP, copy mode on a veth", b.kernelSender("xdp"), 0, published{}},
 	}
-	var starters []starter[sample]
+	var starters []turns.Starter[peer.Sample]
 	for _, l := range lines {
 		starters = append(starters, l.start)
 	}
-	samples, err := compete(ctx, s.turns, starters...)
+	r, err := turns.Compete(ctx, s.plan(), starters...)
 	if err != nil {
 		return fmt.Errorf("%d B: %w", b.size, err)
 	}
 	for i, l := range lines {
-		q1, median, q3 := quartiles(ratios(samples[i], samples[0], sample.packets))
-		fmt.Printf("| %d B | %s | %.0f %% | %.2f | %.2f | **%.2f** | %.2f | %s | %v |\n", b.size, l.name,
-			100*medianOf(each(samples[i], sample.processor)), medianOf(each(samples[i], sample.packets))/1e6, q1, median, q3, bar(l.floor), l.published)
+		ratio := report.QuartilesOf(turns.Ratios(r.Samples[i], r.Samples[0], peer.Sample.Packets))
+		s.printf("| %d B | %s | %.0f %% | %.2f | %.2f | **%.2f** | %.2f | %s | %v |\n", b.size, l.name,
+			100*turns.Median(r.Samples[i], peer.Sample.Processor), turns.Median(r.Samples[i], peer.Sample.Packets)/1e6, ratio.Q1, ratio.Median, ratio.Q3, bar(l.floor), l.published)
 	}
 	return nil
 }
 
 // printPaced measures what the published rate costs.
-func (s settings) printPaced(ctx context.Context, b blaster) error {
-	samples, err := compete(ctx, s.turns, b.vionetSender("paced", "--sleep", "--rate", strconv.Itoa(pacedRate)))
+func (s Settings) printPaced(ctx context.Context, b blaster) error {
+	r, err := turns.Compete(ctx, s.plan(), b.vionetSender("paced", "--sleep", "--rate", strconv.Itoa(pacedRate)))
 	if err != nil {
 		return fmt.Errorf("paced: %w", err)
 	}
-	q1, median, q3 := quartiles(each(samples[0], sample.processor))
-	fmt.Printf("\n### Zero copy at %.1f Mpps, %d B\n\n", float64(pacedRate)/1e6, pacedSize)
-	fmt.Println("| Mpps | CPU q1 | CPU median | CPU q3 | at most |")
-	fmt.Println("|---|---|---|---|---|")
-	fmt.Printf("| %.2f | %.0f %% | **%.0f %%** | %.0f %% | %.0f %% |\n", medianOf(each(samples[0], sample.packets))/1e6, 100*q1, 100*median, 100*q3, 100*pacedCeiling)
+	cpu := report.QuartilesOf(turns.Each(r.Samples[0], peer.Sample.Processor))
+	s.printf("\n### Zero copy at %.1f Mpps, %d B\n\n", float64(pacedRate)/1e6, pacedSize)
+	s.println("| Mpps | CPU q1 | CPU median | CPU q3 | at most |")
+	s.println("|---|---|---|---|---|")
+	s.printf("| %.2f | %.0f %% | **%.0f %%** | %.0f %% | %.0f %% |\n", turns.Median(r.Samples[0], peer.Sample.Packets)/1e6, 100*cpu.Q1, 100*cpu.Median, 100*cpu.Q3, 100*pacedCeiling)
 	return nil
 }
 
@@ -138,54 +145,54 @@ const (
 )
 
 // vionetSender is examples/udpblast on DPDK's vhost, which counts what arrives.
-func (b blaster) vionetSender(name string, options ...string) starter[sample] {
-	return func(ctx context.Context, dir string) (_ contestant[sample], err error) {
-		p := &pair{name: name}
+func (b blaster) vionetSender(name string, options ...string) turns.Starter[peer.Sample] {
+	return func(ctx context.Context, dir string) (_ turns.Contestant[peer.Sample], err error) {
+		p := &peer.Group{Name: name}
 		defer func() {
 			if err != nil {
-				p.kill()
+				p.Kill()
 			}
 		}()
-		s := socket(dir, name, 0)
-		argv := append(dpdk.command(b.vionet, name, receiveCore), "--vdev", backEnd(0, s), "--", "-i", "--forward-mode=rxonly", "--no-lsc-interrupt", "--total-num-mbufs=16384")
-		host, err := p.start(ctx, filepath.Join(dir, name+"-host.log"), argv)
+		s := peer.Socket(dir, name, 0)
+		argv := append(peer.DPDK.Command(b.vionet, name, receiveCore), "--vdev", backEnd(0, s), "--", "-i", "--forward-mode=rxonly", "--no-lsc-interrupt", "--total-num-mbufs=16384")
+		host, err := p.Start(ctx, filepath.Join(dir, name+"-host.log"), receiveCore, argv)
 		if err != nil {
 			return nil, err
 		}
-		p.count = host.counter(0, "RX-packets")
-		if err := host.ready(); err != nil {
+		p.Count = host.Counter(0, "RX-packets")
+		if err := host.Ready(); err != nil {
 			return nil, err
 		}
-		if err := host.send("start"); err != nil {
+		if err := host.Send("start"); err != nil {
 			return nil, err
 		}
-		argv = append([]string{"taskset", "-c", strconv.Itoa(sendCore), b.blast, "--size", strconv.Itoa(b.size), "--seconds", "3600"}, options...)
-		if p.worker, err = p.start(ctx, filepath.Join(dir, name+".log"), append(argv, "--socket", s)); err != nil {
+		argv = append([]string{b.blast, "--size", strconv.Itoa(b.size), "--seconds", "3600"}, options...)
+		if p.Worker, err = p.Start(ctx, filepath.Join(dir, name+".log"), sendCore, append(argv, "--socket", s)); err != nil {
 			return nil, err
 		}
-		return p, p.settle(ctx)
+		return p, p.Settle(ctx)
 	}
 }
 
 // kernelSender is a sender over a veth pair.
-func (b blaster) kernelSender(way string) starter[sample] {
-	return func(ctx context.Context, dir string) (_ contestant[sample], err error) {
-		p := &pair{name: way}
+func (b blaster) kernelSender(way string) turns.Starter[peer.Sample] {
+	return func(ctx context.Context, dir string) (_ turns.Contestant[peer.Sample], err error) {
+		p := &peer.Group{Name: way}
 		defer func() {
 			if err != nil {
-				p.kill()
+				p.Kill()
 			}
 		}()
-		argv := []string{"taskset", "-c", strconv.Itoa(sendCore), b.self, sender.Command, way, "-size", strconv.Itoa(b.size)}
-		if p.worker, err = p.startApart(ctx, filepath.Join(dir, way+".log"), argv); err != nil {
+		argv := []string{b.self, "bench", sender.Command, "--size", strconv.Itoa(b.size), way}
+		if p.Worker, err = p.StartApart(ctx, filepath.Join(dir, way+".log"), sendCore, argv); err != nil {
 			return nil, err
 		}
-		if err := p.worker.waitFor(sender.Ready, 10*time.Second); err != nil {
+		if err := p.Worker.WaitFor(sender.Ready, 10*time.Second); err != nil {
 			return nil, err
 		}
-		pid := p.worker.cmd.Process.Pid
-		p.count = func() (uint64, error) { return sentPackets(pid, sender.Interface) }
-		return p, p.settle(ctx)
+		pid := p.Worker.PID()
+		p.Count = func() (uint64, error) { return sentPackets(pid, sender.Interface) }
+		return p, p.Settle(ctx)
 	}
 }
 

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"context"
@@ -7,33 +7,35 @@ import (
 	"syscall"
 	"time"
 
+	"vionet/bench/peer"
+	"vionet/bench/turns"
 	"vionet/scripts/lab"
 )
 
-// guestSwitch is a pair whose switch is in a virtual machine.
+// guestSwitch is a group whose switch is in a virtual machine.
 type guestSwitch struct {
-	*pair // the host
-	guest *lab.Guest
+	*peer.Group // the host
+	guest       *lab.Guest
 }
 
 // inGuest has the switch in a guest of QEMU's, on a function that is bound to
 // vfio-pci: a kick leaves the guest. The wire is in the guest, too, as a file. The
 // host sleeps when nothing comes.
-func (c switching) inGuest(ctx context.Context, dir string, b buffering) (_ contestant[sample], err error) {
-	s := socket(dir, b.name, 0)
+func (c switching) inGuest(ctx context.Context, dir string, b buffering) (_ turns.Contestant[peer.Sample], err error) {
+	s := peer.Socket(dir, b.name, 0)
 	host, err := c.start(ctx, dir, b.name, 0, 0, part{
-		end: vionet, name: "host-" + b.name, core: peerCore, vdevs: []string{backEnd(0, s)}, options: sleeping,
+		End: peer.Vionet, name: "host-" + b.name, core: peerCore, vdevs: []string{backEnd(0, s)}, options: sleeping,
 	})
 	if err != nil {
 		return nil, err
 	}
-	g := &guestSwitch{pair: host}
+	g := &guestSwitch{Group: host}
 	defer func() {
 		if err != nil {
-			g.kill()
+			g.Kill()
 		}
 	}()
-	if err := host.resume(); err != nil {
+	if err := host.Resume(); err != nil {
 		return nil, err
 	}
 	binary, err := filepath.Abs(c.vionet)
@@ -60,23 +62,23 @@ func (c switching) inGuest(ctx context.Context, dir string, b buffering) (_ cont
 			return nil, err
 		}
 	}
-	if err := host.settle(ctx); err != nil {
+	if err := host.Settle(ctx); err != nil {
 		return nil, err
 	}
 	return g, g.guest.Signal(syscall.SIGSTOP)
 }
 
-func (g *guestSwitch) measure(ctx context.Context, window time.Duration) (sample, error) {
+func (g *guestSwitch) Measure(ctx context.Context, window time.Duration) (peer.Sample, error) {
 	if err := g.guest.Signal(syscall.SIGCONT); err != nil {
-		return sample{}, fmt.Errorf("%s: %w", g.name, err)
+		return peer.Sample{}, fmt.Errorf("%s: %w", g.Name, err)
 	}
 	defer g.guest.Signal(syscall.SIGSTOP)
-	return g.pair.measure(ctx, window)
+	return g.Group.Measure(ctx, window)
 }
 
-func (g *guestSwitch) kill() {
+func (g *guestSwitch) Kill() {
 	if g.guest != nil {
 		g.guest.Close()
 	}
-	g.pair.kill()
+	g.Group.Kill()
 }

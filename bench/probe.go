@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"context"
@@ -11,10 +11,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"vionet/bench/frames"
+	"vionet/bench/peer"
+	"vionet/bench/turns"
 	"vionet/driver"
 	"vionet/mbuf"
 	"vionet/port"
-	"vionet/scripts/bench/frames"
 	"vionet/vhost"
 )
 
@@ -23,12 +25,12 @@ import (
 // receives them at the other, or the same. Both ends are polled by the same goroutine, which
 // reads one clock.
 type probe struct {
-	*pair                // the switch
-	ports    []port.Port // this end's: frames go out of the first, and come back at the last
-	memory   *mbuf.Memory
-	pool     *mbuf.Pool
-	frames   [][]byte // what is sent, in turn
-	interval time.Duration
+	*peer.Group             // the switch
+	ports       []port.Port // this end's: frames go out of the first, and come back at the last
+	memory      *mbuf.Memory
+	pool        *mbuf.Pool
+	frames      [][]byte // what is sent, in turn
+	interval    time.Duration
 
 	next int    // of frames
 	turn uint64 // of run
@@ -44,7 +46,7 @@ const probeBufs = 2048
 
 // newProbe makes a probe without ports.
 func newProbe(size, rate int) (_ *probe, err error) {
-	p := &probe{pair: &pair{}, interval: time.Second / time.Duration(rate), seen: make([]time.Duration, 0, rate)}
+	p := &probe{Group: &peer.Group{}, interval: time.Second / time.Duration(rate), seen: make([]time.Duration, 0, rate)}
 	for _, flow := range frames.Shuffled(latencyFlows) {
 		frame, err := frames.UDP(flow, size)
 		if err != nil {
@@ -75,7 +77,7 @@ func (p *probe) add(made port.Port, err error) error {
 func (p *probe) startSwitch(ctx context.Context, c switching, dir string, b buffering, vdevs ...string) error {
 	running, err := c.start(ctx, dir, b.name, 0, 0, forwarder(b, vdevs...))
 	if err == nil {
-		p.pair = running
+		p.Group = running
 	}
 	return err
 }
@@ -88,7 +90,7 @@ func probeWires(ctx context.Context, c switching, dir string, b buffering, size,
 	if err != nil {
 		return nil, err
 	}
-	in, out := socket(dir, b.name, 0), socket(dir, b.name, 1)
+	in, out := peer.Socket(dir, b.name, 0), peer.Socket(dir, b.name, 1)
 	for _, path := range []string{in, out} {
 		if err := p.add(vhost.NewPort(vhost.PortConfig{Path: path})); err != nil {
 			return nil, err
@@ -104,7 +106,7 @@ func probeGuest(ctx context.Context, c switching, dir string, b buffering, size,
 	if err != nil {
 		return nil, err
 	}
-	wire, guest := socket(dir, b.name, 0), socket(dir, b.name, 1)
+	wire, guest := peer.Socket(dir, b.name, 0), peer.Socket(dir, b.name, 1)
 	if err := p.add(vhost.NewPort(vhost.PortConfig{Path: wire})); err != nil {
 		return nil, err
 	}
@@ -117,7 +119,7 @@ func probeGuest(ctx context.Context, c switching, dir string, b buffering, size,
 // dial adds the front end of a back end of the switch.
 func (p *probe) dial(ctx context.Context, socket string, opts driver.Options) error {
 	// The switch has to answer.
-	if err := p.resume(); err != nil {
+	if err := p.Resume(); err != nil {
 		return err
 	}
 	front, err := vhost.DialContext(ctx, socket, vhost.FrontendConfig{})
@@ -127,18 +129,18 @@ func (p *probe) dial(ctx context.Context, socket string, opts driver.Options) er
 	if err := p.add(driver.Open(front, opts)); err != nil {
 		return err
 	}
-	return p.settle(ctx)
+	return p.Settle(ctx)
 }
 
 func (p *probe) closeOn(err *error) {
 	if *err != nil {
-		p.kill()
+		p.Kill()
 	}
 }
 
-// kill ends the switch and gives everything back.
-func (p *probe) kill() {
-	p.pair.kill()
+// Kill ends the switch and gives everything back.
+func (p *probe) Kill() {
+	p.Group.Kill()
 	for _, port := range p.ports {
 		port.Close()
 	}
@@ -147,14 +149,14 @@ func (p *probe) kill() {
 	}
 }
 
-// measure sends for a window, at the rate of the probe. What was not back when the
+// Measure sends for a window, at the rate of the probe. What was not back when the
 // window and a while more are over is lost.
-func (p *probe) measure(ctx context.Context, window time.Duration) (d delays, err error) {
-	if err := p.resume(); err != nil {
+func (p *probe) Measure(ctx context.Context, window time.Duration) (d delays, err error) {
+	if err := p.Resume(); err != nil {
 		return d, err
 	}
-	defer p.pause()
-	if err := sleep(ctx, warmUp); err != nil {
+	defer p.Pause()
+	if err := turns.Sleep(ctx, peer.WarmUp); err != nil {
 		return d, err
 	}
 	defer onCore(peerCore)()
@@ -164,13 +166,13 @@ func (p *probe) measure(ctx context.Context, window time.Duration) (d delays, er
 	p.tx, p.rx = p.ports[0].TxQueue(0), p.ports[len(p.ports)-1].RxQueue(0)
 	p.tx.UseCache(cache)
 	p.rx.UseCache(cache)
-	p.run(cache, warmUp)
+	p.run(cache, peer.WarmUp)
 	sent := p.run(cache, window)
-	if err := errors.Join(p.tx.Err(), p.rx.Err(), p.processes[0].alive()); err != nil {
-		return d, fmt.Errorf("%s: %w", p.name, err)
+	if err := errors.Join(p.tx.Err(), p.rx.Err(), p.Processes[0].Alive()); err != nil {
+		return d, fmt.Errorf("%s: %w", p.Name, err)
 	}
 	if len(p.seen) == 0 {
-		return d, fmt.Errorf("%s: none of %d frames came back", p.name, sent)
+		return d, fmt.Errorf("%s: none of %d frames came back", p.Name, sent)
 	}
 	lost := sent - len(p.seen)
 	d = summarise(p.seen)
