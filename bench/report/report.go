@@ -53,10 +53,11 @@ type Grid struct {
 }
 
 // Drawing is a picture of a table. Each contestant has a series of its own for every
-// combination of the coordinates that differ between cells, Across aside.
+// combination of the coordinates that differ between cells, Across and Panels aside.
 type Drawing struct {
 	Kind   Kind       `json:"kind"`
-	Across Coordinate `json:"across"` // the horizontal axis
+	Across Coordinate `json:"across"`           // the horizontal axis
+	Panels Coordinate `json:"panels,omitempty"` // a part of the picture for each value; "": one
 }
 
 // Kind is a kind of picture.
