@@ -39,9 +39,28 @@ func (s Settings) Driver(ctx context.Context) (report.Report, error) {
 	return r, nil
 }
 
+// Start measures how long front ends take to their first packet, and what memory they
+// have then.
+func (s Settings) Start(ctx context.Context) (report.Report, error) {
+	r := report.Report{Date: time.Now(), Machine: report.ThisMachine()}
+	cores, err := thisMachine.cores()
+	if err != nil {
+		return r, err
+	}
+	restore, err := dpdkRoom(1)
+	defer restore()
+	if err != nil {
+		return r, err
+	}
+	start, memory := driveronly.StartTables(ctx, driveronly.Where{Vionet: s.Vionet, Back: cores[0], Front: cores[1], Plan: s.plan()})
+	r.Tables = []report.Table{start, memory}
+	r.Interrupted = ctx.Err() != nil
+	return r, nil
+}
+
 // driverTables are the tables with the cells that the settings select.
 func (s Settings) driverTables() (tables []driveronly.Table) {
-	for _, t := range driveronly.Tables(s.Vionet) {
+	for _, t := range driveronly.Tables() {
 		if s.Cells != nil {
 			t = t.Only(wholly(s.Cells).MatchString)
 		}

@@ -52,7 +52,7 @@ func Serve(socket string, pairs int, in io.Reader, out io.Writer) error {
 	}()
 	fmt.Fprint(out, prompt)
 	for lines := bufio.NewScanner(in); lines.Scan(); {
-		fmt.Fprintf(out, "completed %d idle %d\n%s", s.completed.Load(), s.idle.Load(), prompt)
+		fmt.Fprintf(out, "completed %d idle %d first %d\n%s", s.completed.Load(), s.idle.Load(), s.first.Load(), prompt)
 	}
 	return nil
 }
@@ -68,6 +68,7 @@ type sink struct {
 
 	completed atomic.Uint64 // chains
 	idle      atomic.Int64  // nanoseconds in which there was nothing to do
+	first     atomic.Int64  // when the first was completed, see monotonic; 0: none was
 }
 
 func (s *sink) run() {
@@ -88,6 +89,9 @@ func (s *sink) run() {
 			since = time.Now()
 		}
 		if n > 0 {
+			if s.first.Load() == 0 {
+				s.first.Store(int64(monotonic()))
+			}
 			s.completed.Store(s.completed.Load() + uint64(n))
 		}
 	}

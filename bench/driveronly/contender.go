@@ -40,10 +40,11 @@ type contender struct {
 type look struct {
 	completed uint64
 	idle      time.Duration
+	first     time.Duration // when the first was completed, by the machine's clock; 0: none was
 }
 
 // front gives the command line of a front end that connects to socket.
-type front func(socket string) []string
+type front func(w Where, socket string) []string
 
 // start starts a back end and a front end, waits until all buffers have been primed,
 // and stops both.
@@ -64,7 +65,7 @@ func (w Where) start(ctx context.Context, dir, name string, pairs int, command f
 	if err := c.back.Ready(); err != nil {
 		return nil, err
 	}
-	if _, err := c.Start(ctx, filepath.Join(dir, file+"-front.log"), w.Front, command(socket)); err != nil {
+	if _, err := c.Start(ctx, filepath.Join(dir, file+"-front.log"), w.Front, command(w, socket)); err != nil {
 		return nil, err
 	}
 	c.Count, c.Busy = c.count, c.Processes
@@ -85,19 +86,21 @@ func (w Where) start(ctx context.Context, dir, name string, pairs int, command f
 	}
 }
 
-var lookAnswer = regexp.MustCompile(`(completed \d+ idle \d+)`)
+var lookAnswer = regexp.MustCompile(`(completed \d+ idle \d+ first \d+)`)
 
 func (c *contender) count() (uint64, error) {
 	answer, err := c.back.Ask("look", lookAnswer)
 	if err != nil {
 		return 0, err
 	}
-	var l look
-	if _, err := fmt.Sscanf(answer, "completed %d idle %d", &l.completed, &l.idle); err != nil {
-		return 0, err
-	}
+	l, err := parseLook(answer)
 	c.looks = [2]look{c.looks[1], l}
-	return l.completed, nil
+	return l.completed, err
+}
+
+func parseLook(answer string) (l look, err error) {
+	_, err = fmt.Sscanf(answer, "completed %d idle %d first %d", &l.completed, &l.idle, &l.first)
+	return l, err
 }
 
 // Measure lets the two run for a window.

@@ -16,7 +16,7 @@ var base = Loop{Burst: 32, RingSize: 256, Pairs: 1, Segments: 1}
 
 // loops is the cost of the driver without a program around it, path by path, each
 // beside the split ring's simple path of the same direction.
-func loops(vionet string) Table {
+func loops() Table {
 	t := Table{report: report.Table{
 		Name: "driver-loops", Title: "Cost of vionet's driver alone, by path", Unit: report.Nanoseconds,
 		Note: "A loop that takes buffers and sends them, or receives and frees them, in bursts of 32, against a back end that touches no data; " +
@@ -31,7 +31,7 @@ func loops(vionet string) Table {
 				l := base
 				l.Receive, l.Packed, l.InOrder = receive, v.packed, v.inOrder
 				l.Standard, l.Mergeable = path == "standard", path == "mergeable"
-				c := l.beside(vionet, "loop")
+				c := l.beside("loop")
 				if path == "simple" {
 					c.Bar = report.Bar{Value: simplest}
 				}
@@ -43,7 +43,7 @@ func loops(vionet string) Table {
 }
 
 // growth varies one thing at a time.
-func growth(vionet string) Table {
+func growth() Table {
 	t := Table{report: report.Table{
 		Name: "driver-growth", Title: "Cost of vionet's driver alone, as one thing grows", Unit: report.Nanoseconds,
 		Note: "The loop over a split virtqueue, each beside a ring of 256 descriptors, bursts of 32, one queue pair, one segment, and buffers that were just freed.",
@@ -54,7 +54,7 @@ func growth(vionet string) Table {
 				l := base
 				l.Receive = receive
 				set(&l, v)
-				t.cells = append(t.cells, l.beside(vionet, "growth"))
+				t.cells = append(t.cells, l.beside("growth"))
 			}
 		}
 		vary(func(l *Loop, n int) { l.RingSize = n }, 64, 512, 1024)
@@ -69,24 +69,24 @@ func growth(vionet string) Table {
 }
 
 // beside is a cell of a loop and of the simplest in its direction.
-func (l Loop) beside(vionet, what string) cell {
+func (l Loop) beside(what string) cell {
 	simple := base
 	simple.Receive = l.Receive
 	at := l.coordinates()
 	c := cell{
 		Cell:    report.Cell{At: at, Against: report.Contestant{Name: "base"}, Of: report.Contestant{Name: "this"}},
 		pairs:   l.Pairs,
-		against: simple.front(vionet), of: l.front(vionet),
+		against: simple.front(), of: l.front(),
 	}
 	c.Name = strings.Join(append([]string{pathName(what, at)}, l.differences(simple)...), "/")
 	return c
 }
 
 // front is the command line of the loop.
-func (l Loop) front(vionet string) front {
-	return func(socket string) []string {
+func (l Loop) front() front {
+	return func(w Where, socket string) []string {
 		l.Socket = socket
-		return append([]string{vionet}, l.Arguments()...)
+		return append([]string{w.Vionet}, l.Arguments()...)
 	}
 }
 

@@ -21,7 +21,7 @@ const checksum = "0x8"
 
 // paths compares testpmds: the same mode, with the same generator or sink, over every
 // path of DPDK's driver and of ours.
-func paths(vionet string) Table {
+func paths() Table {
 	t := Table{report: report.Table{
 		Name: "driver-paths", Title: "Cost of a front end, by path", Unit: report.Nanoseconds,
 		Note: "testpmd's modes txonly and rxonly, 64 B, in bursts of 32, against a back end that touches no data. " +
@@ -30,28 +30,28 @@ func paths(vionet string) Table {
 	}}
 	for _, v := range virtqueues {
 		for _, path := range []string{"simple", "standard"} {
-			t.add(vionet, report.Coordinates{Topology: "transmit", Ring: v.ring, InOrder: v.inOrder, Tx: path})
+			t.add(report.Coordinates{Topology: "transmit", Ring: v.ring, InOrder: v.inOrder, Tx: path})
 		}
 		for _, path := range []string{"simple", "standard", "mergeable"} {
-			t.add(vionet, report.Coordinates{Topology: "receive", Ring: v.ring, InOrder: v.inOrder, Rx: path, Mergeable: path == "mergeable"})
+			t.add(report.Coordinates{Topology: "receive", Ring: v.ring, InOrder: v.inOrder, Rx: path, Mergeable: path == "mergeable"})
 		}
 	}
 	// DPDK's vectorized paths: of a split ring in whatever order for receiving, of a
 	// packed one in order.
-	t.add(vionet, report.Coordinates{Topology: "receive", Ring: "split", Rx: "simple", Vector: true})
-	t.add(vionet, report.Coordinates{Topology: "transmit", Ring: "packed", InOrder: true, Tx: "simple", Vector: true})
-	t.add(vionet, report.Coordinates{Topology: "receive", Ring: "packed", InOrder: true, Rx: "simple", Vector: true})
+	t.add(report.Coordinates{Topology: "receive", Ring: "split", Rx: "simple", Vector: true})
+	t.add(report.Coordinates{Topology: "transmit", Ring: "packed", InOrder: true, Tx: "simple", Vector: true})
+	t.add(report.Coordinates{Topology: "receive", Ring: "packed", InOrder: true, Rx: "simple", Vector: true})
 	return t
 }
 
-func (t *Table) add(vionet string, at report.Coordinates) {
+func (t *Table) add(at report.Coordinates) {
 	at.Size, at.Burst, at.Queues = frameLen+4, 32, 1
 	t.cells = append(t.cells, cell{
 		Cell: report.Cell{
 			Name: pathName("path", at), At: at, Bar: report.Bar{Most: 1},
 			Against: report.Contestant{Name: "DPDK"}, Of: report.Contestant{Name: "vionet"},
 		},
-		against: testpmd(peer.DPDK, vionet, at), of: testpmd(peer.Vionet, vionet, at),
+		against: testpmd(peer.DPDK, at), of: testpmd(peer.Vionet, at),
 	})
 }
 
@@ -69,13 +69,13 @@ func pathName(what string, at report.Coordinates) string {
 }
 
 // testpmd is a front end whose mode sends or receives.
-func testpmd(end peer.End, vionet string, at report.Coordinates) front {
-	return func(socket string) []string {
+func testpmd(end peer.End, at report.Coordinates) front {
+	return func(w Where, socket string) []string {
 		name := "dpdk"
 		if end.Vionet {
 			name = "vionet"
 		}
-		argv := end.Command(vionet, "only"+name, 0)
+		argv := end.Command(w.Vionet, "only"+name, w.Front)
 		bit := map[bool]int{true: 1}
 		devargs := fmt.Sprintf("net_virtio_user0,path=%s,queue_size=256,mrg_rxbuf=%d,packed_vq=%d,in_order=%d",
 			socket, bit[at.Mergeable], bit[at.Ring == "packed"], bit[at.InOrder])

@@ -23,8 +23,8 @@ type Table struct {
 }
 
 // Tables are all that there are.
-func Tables(vionet string) []Table {
-	return []Table{paths(vionet), loops(vionet), growth(vionet)}
+func Tables() []Table {
+	return []Table{paths(), loops(), growth()}
 }
 
 // Names are those of the cells.
@@ -59,7 +59,8 @@ func (t Table) Measure(ctx context.Context, w Where, begun func(cell string)) re
 			r.Cells = append(r.Cells, c.Cell)
 			continue
 		}
-		c.fill(result, w.GHz)
+		fillCell(&c.Cell, result, Sample.cost)
+		c.Against.Cycles, c.Of.Cycles = c.Against.Value.Median*w.GHz, c.Of.Value.Median*w.GHz
 		r.Cells = append(r.Cells, c.Cell)
 		for _, samples := range result.Samples {
 			if idle := turns.Median(samples, Sample.idle); idle < least {
@@ -94,12 +95,10 @@ func (c cell) starters(w Where) (both []turns.Starter[Sample]) {
 	return both
 }
 
-// fill puts what was measured into the cell.
-func (c *cell) fill(r turns.Result[Sample], ghz float64) {
-	for i, who := range []*report.Contestant{&c.Against, &c.Of} {
-		who.Value = report.QuartilesOf(turns.Each(r.Samples[i], Sample.cost))
-		who.Cycles = who.Value.Median * ghz
-	}
-	c.Ratio = report.QuartilesOf(turns.Ratios(r.Samples[1], r.Samples[0], Sample.cost))
+// fillCell puts what two contestants did into a cell.
+func fillCell[S any](c *report.Cell, r turns.Result[S], value func(S) float64) {
+	c.Against.Value = report.QuartilesOf(turns.Each(r.Samples[0], value))
+	c.Of.Value = report.QuartilesOf(turns.Each(r.Samples[1], value))
+	c.Ratio = report.QuartilesOf(turns.Ratios(r.Samples[1], r.Samples[0], value))
 	c.Windows, c.Disturbed = len(r.Samples[0]), r.Disturbed
 }

@@ -35,6 +35,7 @@ func benchCommand() *cli.Command {
 			benchmark("zerocopy", "measure sending from the application's own memory, by copying and through the kernel", bench.Settings.ZeroCopy),
 			benchmark("sleep", "measure the first frame after a pause, in each poll mode", bench.Settings.Sleep),
 			driverCommand(),
+			startCommand(),
 			driverBackendCommand(),
 			driverFrontendCommand(),
 			senderCommand(),

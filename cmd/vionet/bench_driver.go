@@ -29,6 +29,18 @@ func driverCommand() *cli.Command {
 	}
 }
 
+// startCommand measures how front ends start.
+func startCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "start",
+		Usage: "measure the time from the start of a front end to its first packet, and its memory",
+		Flags: append(windowFlags(), resultFlags()...),
+		Action: func(c *cli.Context) error {
+			return benchReport(c, nil, bench.Settings.Start)
+		},
+	}
+}
+
 // benchReport runs a benchmark that gives a report, and writes it; or lists its cells.
 func benchReport(c *cli.Context, list func(bench.Settings) []string, run func(bench.Settings, context.Context) (report.Report, error)) error {
 	s, err := benchSettings(c)
