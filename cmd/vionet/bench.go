@@ -36,6 +36,8 @@ func benchCommand() *cli.Command {
 			benchmark("sleep", "measure the first frame after a pause, in each poll mode", bench.Settings.Sleep),
 			driverCommand(),
 			startCommand(),
+			latencyCommand(),
+			bareThreadCommand(),
 			driverBackendCommand(),
 			driverFrontendCommand(),
 			senderCommand(),
