@@ -35,7 +35,9 @@ type Loop struct {
 const frameLen = 60
 
 func (l *Loop) setDefaults() {
-	l.Burst = max(l.Burst, 1)
+	if l.Burst == 0 {
+		l.Burst = 32
+	}
 	l.Pairs = max(l.Pairs, 1)
 	l.Segments = max(l.Segments, 1)
 	if l.RingSize == 0 {
