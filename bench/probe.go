@@ -5,11 +5,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"runtime"
 	"runtime/debug"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"vionet/bench/frames"
 	"vionet/bench/peer"
@@ -178,7 +175,7 @@ func (p *probe) poll(ctx context.Context, f func(*mbuf.Cache) error) error {
 	if err := turns.Sleep(ctx, peer.WarmUp); err != nil {
 		return err
 	}
-	defer onCore(peerCore)()
+	defer peer.OnCore(peerCore)()
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	cache := p.pool.NewCache(0)
 	defer cache.Flush()
@@ -272,17 +269,4 @@ func (p *probe) stampOf(frame []byte) (t time.Duration, ok bool) {
 		return 0, false
 	}
 	return time.Duration(binary.NativeEndian.Uint64(frame[frames.Headers+8:])), true
-}
-
-// onCore keeps the goroutine on a core until the function that it gives is called.
-func onCore(core int) (leave func()) {
-	runtime.LockOSThread()
-	var before, set unix.CPUSet
-	_ = unix.SchedGetaffinity(0, &before)
-	set.Set(core)
-	_ = unix.SchedSetaffinity(0, &set)
-	return func() {
-		_ = unix.SchedSetaffinity(0, &before)
-		runtime.UnlockOSThread()
-	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"vionet/bench/peer"
 	"vionet/bench/report"
 )
 
@@ -42,7 +43,7 @@ func TestPauses(t *testing.T) {
 // A trip keeps what came back over several runs, in a distribution that is right to
 // three digits.
 func TestTripLatency(t *testing.T) {
-	trip := &trip{probe: &probe{}}
+	trip := &trip{probe: &probe{Group: &peer.Group{}}}
 	trip.begin(1000)
 	for i := 1; i <= 10_000; i++ {
 		trip.seen = append(trip.seen, time.Duration(i)*100)

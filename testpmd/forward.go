@@ -173,11 +173,14 @@ func (f *forwarding) launch() {
 	running.Store(int32(len(f.workers)))
 	if len(f.workers) == 0 {
 		close(f.done)
+		return
 	}
+	release := holdCollector()
 	for _, w := range f.workers {
 		go func() {
 			w.run()
 			if running.Add(-1) == 0 {
+				release()
 				close(f.done)
 			}
 		}()

@@ -17,7 +17,7 @@ import (
 const BackendCommand = "driver-backend"
 
 // takes is how many chains the back end takes at a time.
-const takes = 64
+const takes = 1024
 
 // received is what the back end says that it wrote: a header and a frame.
 const received = virtio.NetHeaderSize + 60
@@ -37,12 +37,7 @@ func Serve(socket string, pairs int, in io.Reader, out io.Writer) error {
 	defer b.Close()
 	// The one loop does not wait for a turn beside the console, nor that for the loop.
 	runtime.GOMAXPROCS(3)
-	s := &sink{backend: b}
-	for i := range pairs {
-		s.queues = append(s.queues,
-			&sinkQueue{queue: b.TxQueue(i)},
-			&sinkQueue{queue: b.RxQueue(i), length: received, fresh: primed})
-	}
+	s := newSink(b)
 	ended := make(chan struct{})
 	defer func() { <-ended }()
 	defer s.stop.Store(true)
@@ -62,25 +57,39 @@ const prompt = "testpmd> "
 
 // sink is the loop of the back end.
 type sink struct {
-	backend *vhost.Backend
-	queues  []*sinkQueue
-	stop    atomic.Bool
+	queues []*sinkQueue
+	stop   atomic.Bool
 
 	completed atomic.Uint64 // chains
 	idle      atomic.Int64  // nanoseconds in which there was nothing to do
 	first     atomic.Int64  // when the first was completed, see monotonic; 0: none was
 }
 
+func newSink(b *vhost.Backend) *sink {
+	s := &sink{}
+	for i := range b.Pairs() {
+		s.queues = append(s.queues,
+			&sinkQueue{queue: b.TxQueue(i)},
+			&sinkQueue{queue: b.RxQueue(i), length: received, fresh: primed})
+	}
+	return s
+}
+
+// pass gives back what waits in all queues, and returns how many chains.
+func (s *sink) pass() (n int) {
+	for _, q := range s.queues {
+		if q.queue.Drive(q.work) {
+			n += q.done()
+		}
+	}
+	return n
+}
+
 func (s *sink) run() {
 	runtime.LockOSThread()
 	var since time.Time // when it ran out of work; zero while there is some
 	for !s.stop.Load() {
-		n := 0
-		for _, q := range s.queues {
-			if q.queue.Drive(q.work) {
-				n += q.done()
-			}
-		}
+		n := s.pass()
 		switch {
 		case n > 0 && !since.IsZero():
 			s.idle.Store(s.idle.Load() + int64(time.Since(since)))
@@ -105,7 +114,7 @@ type sinkQueue struct {
 	moved  int
 
 	chains [takes]ring.Chain
-	pieces [takes * 16]ring.Piece
+	pieces [2 * takes]ring.Piece
 	used   [takes]ring.Completion
 }
 

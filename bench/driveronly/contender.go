@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"time"
 
 	"vionet/bench/peer"
@@ -43,29 +42,31 @@ type look struct {
 	first     time.Duration // when the first was completed, by the machine's clock; 0: none was
 }
 
+// settle is how long a front end may take until it has moved what the back end needs.
+const settle = 10 * time.Second
+
 // front gives the command line of a front end that connects to socket.
 type front func(w Where, socket string) []string
 
 // start starts a back end and a front end, waits until all buffers have been primed,
 // and stops both.
-func (w Where) start(ctx context.Context, dir, name string, pairs int, command front) (_ turns.Contestant[Sample], err error) {
+func (w Where) start(ctx context.Context, dir, name string, command front) (_ turns.Contestant[Sample], err error) {
 	c := &contender{Group: &peer.Group{Name: name}}
 	defer func() {
 		if err != nil {
 			c.Kill()
 		}
 	}()
-	file := strings.ReplaceAll(strings.ReplaceAll(name, " ", "-"), "/", "-")
-	socket := filepath.Join(dir, file+".sock")
-	c.back, err = c.Start(ctx, filepath.Join(dir, file+"-back.log"), w.Back,
-		[]string{w.Vionet, "bench", BackendCommand, "--socket", socket, fmt.Sprintf("--pairs=%d", pairs)})
+	socket := filepath.Join(dir, name+".sock")
+	c.back, err = c.Start(ctx, filepath.Join(dir, name+"-back.log"), w.Back,
+		[]string{w.Vionet, "bench", BackendCommand, "--socket", socket})
 	if err != nil {
 		return nil, err
 	}
 	if err := c.back.Ready(); err != nil {
 		return nil, err
 	}
-	if _, err := c.Start(ctx, filepath.Join(dir, file+"-front.log"), w.Front, command(w, socket)); err != nil {
+	if _, err := c.Start(ctx, filepath.Join(dir, name+"-front.log"), w.Front, command(w, socket)); err != nil {
 		return nil, err
 	}
 	c.Count, c.Busy = c.count, c.Processes

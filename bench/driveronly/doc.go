@@ -1,11 +1,12 @@
 // Package driveronly measures what a front end costs by itself: nanoseconds a packet
-// against a back end that gives descriptors back without a look at what they point to
-// ([Serve]). One processor drives the front end, another the back end; the slower of
-// the two decides the rate, and that has to be the front end, which the back end's idle
-// time tells.
+// against a back end that gives descriptors back without a look at what they point to.
 //
-// The front ends are testpmd's, DPDK's and vionet's, whose modes txonly and rxonly
-// have a generator and a sink besides the driver ([Paths]); and a loop with nothing but
-// the driver and its buffers ([Drive]), whose rings, bursts, queues, buffers and
-// segments can be varied ([Growth]).
+// Two testpmds, DPDK's and vionet's, take turns over every path. Each has a back end on
+// another processor ([Serve]); the slower of the two decides the rate, and that is the
+// front end, which the back end's idle time tells. Their cost has the transfer of cache
+// lines between the processors in it, and what the modes txonly and rxonly do besides.
+//
+// A [Loop] has nothing but the driver and its buffers. Driver and back end take turns in
+// one goroutine, and only the driver's are timed: how many instructions the path takes
+// at best. Rings, bursts, queues, buffers and segments vary.
 package driveronly

@@ -2,15 +2,15 @@ package driveronly
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"io"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	"vionet/bench/report"
+	"vionet/driver"
+	"vionet/vhost"
 )
 
 // TestLoops runs every kind of loop against the back end, until it has moved packets.
@@ -41,60 +41,88 @@ func loopAt(at report.Coordinates) Loop {
 }
 
 func runLoop(t *testing.T, l Loop) {
-	l.Socket = filepath.Join(t.TempDir(), "s")
+	a, err := l.open(t.Context(), t.TempDir(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Kill()
+	s, err := a.Measure(t.Context(), 5*time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Cost <= 0 {
+		t.Errorf("%v ns a packet", s.Cost)
+	}
+}
+
+// TestServe has a loop's driver work against a back end on another goroutine, which
+// answers questions meanwhile.
+func TestServe(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "s")
 	questions, ask := io.Pipe()
 	answers, say := io.Pipe()
 	served := make(chan error, 1)
-	go func() { served <- Serve(l.Socket, l.Pairs, questions, say) }()
+	go func() { served <- Serve(socket, 1, questions, say) }()
 	said := bufio.NewReader(answers)
-	prompted := func() string {
+	answer := func() string {
 		text, err := said.ReadString('>')
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _ = said.ReadByte()
+		_, _ = said.ReadByte() // the space behind
 		return text
 	}
-	prompted()
-	ctx, cancel := context.WithCancel(t.Context())
-	driven := make(chan error, 1)
-	go func() { driven <- Drive(ctx, l) }()
-	const enough = 20_000
-	for begin := time.Now(); ; time.Sleep(time.Millisecond) {
-		fmt.Fprintln(ask, "look")
-		look, err := parseLook(lookAnswer.FindString(prompted()))
+	answer()
+	l := Loop{}
+	l.setDefaults()
+	a := &alone{Loop: l}
+	front, err := vhost.Dial(socket, vhost.FrontendConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.port, err = driver.Open(front, driver.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.start(); err != nil {
+		t.Fatal(err)
+	}
+	cache := a.pool.NewCache(0)
+	a.use(cache)
+	sent := uint64(0)
+	for round := l.sender(a.port); sent < 20_000; {
+		n, err := round(cache)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if look.completed > enough && look.first > 0 {
+		sent += uint64(n)
+		if n == 0 {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	// The receive queue was filled once.
+	received := uint64(l.RingSize)
+	for {
+		fmt.Fprintln(ask, "look")
+		look, err := parseLook(lookAnswer.FindString(answer()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if look.completed > sent+received {
+			t.Fatalf("%d were completed of %d", look.completed, sent+received)
+		}
+		if look.completed == sent+received {
+			if look.first == 0 || look.first > monotonic() || look.idle < 0 {
+				t.Errorf("%+v", look)
+			}
 			break
 		}
-		if time.Since(begin) > 20*time.Second {
-			t.Fatalf("%d packets in 20 s", look.completed)
-		}
-		select {
-		case err := <-driven:
-			t.Fatalf("the loop has ended: %v", err)
-		default:
-		}
+		time.Sleep(time.Millisecond)
 	}
-	cancel()
-	if err := <-driven; err != nil {
-		t.Error(err)
-	}
+	cache.Flush()
+	a.Kill()
 	ask.Close()
 	if err := <-served; err != nil {
 		t.Error(err)
-	}
-}
-
-// The command line of a loop has what tells it from others.
-func TestArguments(t *testing.T) {
-	l := Loop{Socket: "s", Receive: true, Packed: true, Burst: 8, Segments: 1}
-	got := strings.Join(l.Arguments(), " ")
-	const want = "bench driver-frontend --socket s --receive --packed --burst=8 --ring-size=0 --pairs=0 --buffers=0 --segments=1"
-	if got != want {
-		t.Errorf("%s, want %s", got, want)
 	}
 }
 

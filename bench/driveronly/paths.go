@@ -1,11 +1,13 @@
 package driveronly
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
 	"vionet/bench/peer"
 	"vionet/bench/report"
+	"vionet/bench/turns"
 )
 
 // virtqueues are what every path is measured over.
@@ -51,8 +53,15 @@ func (t *Table) add(at report.Coordinates) {
 			Name: pathName("path", at), At: at, Bar: report.Bar{Most: 1},
 			Against: report.Contestant{Name: "DPDK"}, Of: report.Contestant{Name: "vionet"},
 		},
-		against: testpmd(peer.DPDK, at), of: testpmd(peer.Vionet, at),
+		against: beside("DPDK", testpmd(peer.DPDK, at)), of: beside("vionet", testpmd(peer.Vionet, at)),
 	})
+}
+
+// beside is a front end with a back end on another processor.
+func beside(name string, command front) entrant {
+	return func(ctx context.Context, w Where, dir string) (turns.Contestant[Sample], error) {
+		return w.start(ctx, dir, name, command)
+	}
 }
 
 // pathName is the name of a cell: what is measured, direction, ring, path.

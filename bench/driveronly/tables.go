@@ -12,9 +12,11 @@ import (
 // cell is two front ends that take turns.
 type cell struct {
 	report.Cell
-	pairs       int // of the back ends; 0: 1
-	against, of front
+	against, of entrant
 }
+
+// entrant starts a front end.
+type entrant func(ctx context.Context, w Where, dir string) (turns.Contestant[Sample], error)
 
 // Table is a table of costs before it is measured.
 type Table struct {
@@ -68,7 +70,7 @@ func (t Table) Measure(ctx context.Context, w Where, begun func(cell string)) re
 			}
 		}
 	}
-	if at != "" {
+	if at != "" && t.DPDK() {
 		r.Note += fmt.Sprintf(" The back end had nothing to do for %.0f %% of the time or more (least in %s): %s.", 100*least, at, limit(least))
 	}
 	return r
@@ -82,15 +84,10 @@ func limit(idle float64) string {
 	return "it is the front end that is measured"
 }
 
-// starters start the two front ends, each with a back end.
+// starters start the two front ends.
 func (c cell) starters(w Where) (both []turns.Starter[Sample]) {
-	for _, who := range []struct {
-		name  string
-		front front
-	}{{c.Against.Name, c.against}, {c.Of.Name, c.of}} {
-		both = append(both, func(ctx context.Context, dir string) (turns.Contestant[Sample], error) {
-			return w.start(ctx, dir, who.name, max(c.pairs, 1), who.front)
-		})
+	for _, e := range []entrant{c.against, c.of} {
+		both = append(both, func(ctx context.Context, dir string) (turns.Contestant[Sample], error) { return e(ctx, w, dir) })
 	}
 	return both
 }

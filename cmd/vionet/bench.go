@@ -39,7 +39,6 @@ func benchCommand() *cli.Command {
 			latencyCommand(),
 			bareThreadCommand(),
 			driverBackendCommand(),
-			driverFrontendCommand(),
 			senderCommand(),
 		},
 	}

@@ -71,41 +71,13 @@ func benchReport(c *cli.Context, list func(bench.Settings) []string, run func(be
 	return nil
 }
 
-// driverBackendCommand and driverFrontendCommand are processes of driverCommand.
+// driverBackendCommand is a process of driverCommand and startCommand.
 func driverBackendCommand() *cli.Command {
 	return &cli.Command{
 		Name: driveronly.BackendCommand, Hidden: true,
-		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "socket", Required: true},
-			&cli.IntFlag{Name: "pairs", Value: 1},
-		},
+		Flags: []cli.Flag{&cli.StringFlag{Name: "socket", Required: true}},
 		Action: func(c *cli.Context) error {
-			return driveronly.Serve(c.String("socket"), c.Int("pairs"), os.Stdin, c.App.Writer)
-		},
-	}
-}
-
-func driverFrontendCommand() *cli.Command {
-	var l driveronly.Loop
-	return &cli.Command{
-		Name: driveronly.FrontendCommand, Hidden: true,
-		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "socket", Required: true, Destination: &l.Socket},
-			&cli.BoolFlag{Name: "receive", Destination: &l.Receive},
-			&cli.BoolFlag{Name: "packed", Destination: &l.Packed},
-			&cli.BoolFlag{Name: "in-order", Destination: &l.InOrder},
-			&cli.BoolFlag{Name: "mergeable", Destination: &l.Mergeable},
-			&cli.BoolFlag{Name: "standard", Destination: &l.Standard},
-			&cli.IntFlag{Name: "burst", Destination: &l.Burst},
-			&cli.IntFlag{Name: "ring-size", Destination: &l.RingSize},
-			&cli.IntFlag{Name: "pairs", Destination: &l.Pairs},
-			&cli.IntFlag{Name: "buffers", Destination: &l.Buffers},
-			&cli.IntFlag{Name: "segments", Destination: &l.Segments},
-		},
-		Action: func(c *cli.Context) error {
-			ctx, stop := untilInterrupted(c.Context)
-			defer stop()
-			return driveronly.Drive(ctx, l)
+			return driveronly.Serve(c.String("socket"), 1, os.Stdin, c.App.Writer)
 		},
 	}
 }
