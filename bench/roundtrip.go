@@ -207,8 +207,8 @@ func (t *trip) add(sent int) error {
 
 // The search for the rate without loss.
 const (
-	lossTrial = 50 * time.Millisecond // of each rate
-	lossTries = 4                     // of a rate, since the machine loses frames as well
+	lossTrial = 20 * time.Millisecond // of each rate
+	lossTries = 10                    // of a rate, since the machine loses frames as well
 	lossSteps = 7
 )
 

@@ -3,6 +3,7 @@ package testpmd
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -176,6 +177,9 @@ func (f *forwarding) launch() {
 		return
 	}
 	release := holdCollector()
+	for _, w := range f.workers {
+		w.yields = runtime.GOMAXPROCS(0) <= len(f.workers)
+	}
 	for _, w := range f.workers {
 		go func() {
 			w.run()

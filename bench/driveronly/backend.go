@@ -125,6 +125,7 @@ func (q *sinkQueue) done() (n int) {
 }
 
 func (q *sinkQueue) work(r ring.Device) {
+	r.Notify(false) // it polls: a notification costs more than a burst
 	n := r.Take(q.chains[:], q.pieces[:])
 	if n == 0 {
 		return
