@@ -15,6 +15,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"vionet/bench/peer"
@@ -147,7 +148,8 @@ func (s Settings) measure(ctx context.Context, selected *matrix, st *stage, lack
 		if err != nil {
 			st.end(func(e entrant) bool { return slices.Contains(t.entrants, e) })
 			for _, c := range t.comparisons {
-				c.cell.Missing = err.Error()
+				// What the peers printed is for the warning.
+				c.cell.Missing, _, _ = strings.Cut(err.Error(), "\n")
 				cells[c.cell.Name] = c.cell
 			}
 			if lack == nil {

@@ -110,11 +110,11 @@ func TestBenchWithAPeerThatDies(t *testing.T) {
 		if c.Windows != 2 || c.Ratio.Median <= 0 || c.Of.Value.Median <= 0 || c.Against.Value.Median <= 0 {
 			t.Errorf("%+v", c)
 		}
-		if c.Of.Path != "mergeable Rx, simple Tx" || c.Against.Path != "mergeable buffer Rx, standard Tx" {
+		if c.Of.Path != "mergeable buffer Rx, simple Tx" || c.Against.Path != "mergeable buffer Rx, standard Tx" {
 			t.Errorf("paths %q and %q", c.Of.Path, c.Against.Path)
 		}
 	}
-	if len(missing) != 1 || !strings.Contains(missing[0], "dpdk-testpmd ended (signal: killed)") {
+	if len(missing) != 1 || !strings.HasSuffix(missing[0], "dpdk-testpmd ended (signal: killed)") {
 		t.Errorf("not measured: %q", missing)
 	}
 	if last := r.Tables[0].Cells[3]; !last.Measured() {
