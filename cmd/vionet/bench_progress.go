@@ -32,7 +32,7 @@ func (p *benchProgress) progress(now bench.Progress) {
 	case p.terminal:
 		if p.bar == nil {
 			p.bar = progressbar.NewOptions(now.Total, progressbar.OptionSetWriter(p.out), progressbar.OptionShowCount(), progressbar.OptionSetElapsedTime(true),
-				progressbar.OptionSetPredictTime(true), progressbar.OptionSetWidth(20), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100*time.Millisecond))
+				progressbar.OptionSetPredictTime(true), progressbar.OptionSetWidth(20), progressbar.OptionClearOnFinish())
 		}
 		p.bar.Describe(now.Cell)
 		_ = p.bar.Set(now.Done) // a bar that can't be drawn is not worth an end
