@@ -84,13 +84,13 @@ func (m machine) ring() string {
 	return "split"
 }
 
-// name is systematic: machine, host, IOMMU, ring, topology and size.
+// name is systematic: host, IOMMU, ring, topology and size.
 func (c cell) name() string {
 	iommu := "no-iommu"
 	if c.iommu {
 		iommu = "iommu"
 	}
-	return fmt.Sprintf("%s/%s/%s/%s/%s/%dB", c.processor, c.peer(), iommu, c.ring(), c.topology.name, c.size)
+	return fmt.Sprintf("guest/%s/%s/%s/%s/%dB", c.peer(), iommu, c.ring(), c.topology.name, c.size)
 }
 
 // peers are the hosts as a table names them.

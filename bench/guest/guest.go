@@ -19,6 +19,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"strings"
 
 	"vionet/bench/report"
 	"vionet/bench/turns"
@@ -30,8 +31,9 @@ type Settings struct {
 	Vionet string     // the vionet binary
 	Plan   turns.Plan // of a cell
 	Cells  *regexp.Regexp
-	// Tell is told of each cell that is measured; nil is nobody.
-	Tell func(report.Cell)
+	// Tell is told of each cell that is measured, and of an error with all that was
+	// said until then; nil is nobody.
+	Tell func(report.Cell, error)
 }
 
 // Measure measures the selected cells. With an error, which is that of ctx, the table
@@ -56,10 +58,9 @@ func Measure(ctx context.Context, s Settings) (report.Table, error) {
 	return t, ctx.Err()
 }
 
-// Names are the names of all cells, of guests with that kind of processor.
-func Names(processor string) (names []string) {
+// Names are the names of all cells.
+func Names() (names []string) {
 	for _, m := range machines {
-		m.processor = processor
 		for _, c := range m.cells() {
 			names = append(names, c.name())
 		}
@@ -89,10 +90,11 @@ func (m machine) measure(ctx context.Context, s Settings) (cells []report.Cell) 
 			err = r.run(ctx, s.Plan, c, &cell)
 		}
 		if err != nil {
-			cell.Missing = cmp.Or(ctx.Err(), err).Error()
+			// The first line is the error, those behind it are a dialogue.
+			cell.Missing, _, _ = strings.Cut(cmp.Or(ctx.Err(), err).Error(), "\n")
 		}
 		if s.Tell != nil {
-			s.Tell(cell)
+			s.Tell(cell, err)
 		}
 		cells = append(cells, cell)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -69,7 +70,7 @@ func (m machine) boot(ctx context.Context, vionet string) (_ *rig, err error) {
 	if err != nil {
 		return nil, err
 	}
-	files, err := lab.DPDKFiles(ctx)
+	dpdk, files, err := lab.GuestDPDK(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -77,8 +78,8 @@ func (m machine) boot(ctx context.Context, vionet string) (_ *rig, err error) {
 		return nil, err
 	}
 	r.guest, err = lab.Start(ctx, lab.Config{
-		Program: testpmd(lab.GuestTestpmd, 0, "--in-memory", "--no-telemetry", "--iova-mode=pa"),
-		Beside:  [][]string{append([]string{guestVionet}, testpmd("testpmd", 1)...)},
+		Program: slices.Concat(dpdk, []string{"--in-memory", "--no-telemetry", "--iova-mode=pa"}, testpmd(0)),
+		Beside:  [][]string{slices.Concat([]string{guestVionet, "testpmd"}, testpmd(1))},
 		Files:   files,
 		NICs:    []lab.NIC{m.nic(r.host, 0), m.nic(r.host, 1)},
 		Memory:  memory, Hugepages: hugepages,
@@ -104,11 +105,9 @@ func (m machine) boot(ctx context.Context, vionet string) (_ *rig, err error) {
 	return r, err
 }
 
-// testpmd is the command line of a contestant that drives function i, and its arguments
-// that both know.
-func testpmd(program string, i int, options ...string) []string {
-	argv := append([]string{program, "--lcores", "0@0,1@1", "-m", "64", "-a", fmt.Sprintf("0000:00:%02x.0", i+1)}, options...)
-	return append(argv, "--", "-i", "--total-num-mbufs=4096")
+// testpmd is the rest of the command line of a contestant, that which drives function i.
+func testpmd(i int) []string {
+	return []string{"--lcores", "0@0,1@1", "-m", "64", "-a", fmt.Sprintf("0000:00:%02x.0", i+1), "--", "-i", "--total-num-mbufs=4096"}
 }
 
 // nic is function i.
