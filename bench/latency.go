@@ -44,7 +44,7 @@ func (s Settings) latencies(ctx context.Context) error {
 		for _, size := range latencySizes {
 			for _, rate := range latencyRates {
 				cell := fmt.Sprintf("latency: %s, %d B, %d/s", t.name, size, rate)
-				if !s.Cells.MatchString(cell) {
+				if !s.matches(cell) {
 					continue
 				}
 				var starters []turns.Starter[delays]

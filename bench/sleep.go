@@ -35,14 +35,16 @@ var wakeEnds = []struct {
 // Sleep prints how long the first frame after a pause takes there and back, in each
 // poll mode.
 func (s Settings) Sleep(ctx context.Context) error {
-	if err := s.begin(); err != nil {
+	restore, err := s.begin()
+	if err != nil {
 		return err
 	}
+	defer restore()
 	s.printf("\n### First frame after a pause, µs\n\n")
 	s.println("| who sleeps | mode | median | average | 99.9 % | max | lost |")
 	s.println("|---|---|---|---|---|---|---|")
 	for _, end := range wakeEnds {
-		if !s.Cells.MatchString("sleep: " + end.name) {
+		if !s.matches("sleep: " + end.name) {
 			continue
 		}
 		var starters []turns.Starter[delays]

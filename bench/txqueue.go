@@ -56,15 +56,17 @@ var switchedTopologies = []switched{
 
 // TxQueue prints the tables of the transmit buffer: forwarding with and without.
 func (s Settings) TxQueue(ctx context.Context) error {
-	if err := s.begin(); err != nil {
+	restore, err := s.begin()
+	if err != nil {
 		return err
 	}
+	defer restore()
 	s.printf("\n### Transmit buffer, 64 B\n\n")
 	s.println("| topology | flows | off Mpps | on Mpps | ratio q1 | ratio median | ratio q3 | to reach | published |")
 	s.println("|---|---|---|---|---|---|---|---|---|")
 	for _, t := range switchedTopologies {
 		for _, flows := range flowCounts {
-			if !s.Cells.MatchString(fmt.Sprintf("%s: %d flows", t.name, flows)) {
+			if !s.matches(fmt.Sprintf("%s: %d flows", t.name, flows)) {
 				continue
 			}
 			if err := s.printSwitched(ctx, t, flows); err != nil {
@@ -91,7 +93,7 @@ func (s Settings) printSwitched(ctx context.Context, t switched, flows int) erro
 		return err
 	}
 	published := t.published[flows]
-	s.printf("| %s | %d | %s | %s | %.2f |\n", t.name, flows, comparison(r.Samples[0], r.Samples[1]), bar(t.floors[flows]), published[1]/published[0])
+	s.printf("| %s | %d | %s | %s | %.2f |\n", t.name, flows, compared(r.Samples[0], r.Samples[1]), bar(t.floors[flows]), published[1]/published[0])
 	return nil
 }
 

@@ -62,9 +62,11 @@ type blaster struct {
 // ZeroCopy prints the tables of sending from the application's own memory, and
 // otherwise.
 func (s Settings) ZeroCopy(ctx context.Context) error {
-	if err := s.begin(); err != nil {
+	restore, err := s.begin()
+	if err != nil {
 		return err
 	}
+	defer restore()
 	dir, err := os.MkdirTemp("", "vionet-bench-")
 	if err != nil {
 		return err
@@ -81,13 +83,13 @@ func (s Settings) ZeroCopy(ctx context.Context) error {
 	s.println("| size | sender | CPU | Mpps | to copying q1 | median | q3 | to reach | published CPU, Mpps |")
 	s.println("|---|---|---|---|---|---|---|---|---|")
 	for _, row := range zeroCopyRows {
-		if s.Cells.MatchString(fmt.Sprintf("%d B", row.size)) {
+		if s.matches(fmt.Sprintf("%d B", row.size)) {
 			if b.size = row.size; err == nil {
 				err = s.printSenders(ctx, b, row)
 			}
 		}
 	}
-	if err != nil || !s.Cells.MatchString("paced") {
+	if err != nil || !s.matches("paced") {
 		return err
 	}
 	b.size = pacedSize

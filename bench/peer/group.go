@@ -96,7 +96,7 @@ func (g *Group) Measure(ctx context.Context, window time.Duration) (s Sample, er
 		}
 	}()
 	if err := g.Resume(); err != nil {
-		return s, g.explain(err)
+		return s, g.Explain(err)
 	}
 	defer g.Pause()
 	if err := turns.Sleep(ctx, WarmUp); err != nil {
@@ -121,8 +121,8 @@ func (g *Group) Measure(ctx context.Context, window time.Duration) (s Sample, er
 	return s, g.disturbance(before, after)
 }
 
-// explain says of which process an error tells, if one has ended.
-func (g *Group) explain(err error) error {
+// Explain says of which process an error tells, if one has ended.
+func (g *Group) Explain(err error) error {
 	for _, p := range g.Processes {
 		if dead := p.Alive(); dead != nil {
 			return dead
@@ -141,18 +141,18 @@ type reading struct {
 
 func (g *Group) look() (r reading, err error) {
 	if r.packets, err = g.Count(); err != nil {
-		return r, g.explain(err)
+		return r, g.Explain(err)
 	}
 	r.at = time.Now()
 	if g.Worker != nil {
 		if r.worker, err = g.Worker.CPUTime(); err != nil {
-			return r, g.explain(err)
+			return r, g.Explain(err)
 		}
 	}
 	for _, p := range g.Busy {
 		had, err := p.CPUTime()
 		if err != nil {
-			return r, g.explain(err)
+			return r, g.Explain(err)
 		}
 		r.busy = append(r.busy, had)
 	}

@@ -5,6 +5,7 @@ package peer
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -119,15 +120,20 @@ func (p *Process) WaitFor(text string, limit time.Duration) error {
 	return err
 }
 
+// Log is what the process has written to stderr.
+func (p *Process) Log() string {
+	b, _ := os.ReadFile(p.log)
+	return string(b)
+}
+
 // lastWords are the last lines that the process printed, of either stream.
 func (p *Process) lastWords() string {
 	p.mu.Lock()
 	said := p.output.Bytes()
 	p.mu.Unlock()
-	complaints, _ := os.ReadFile(p.log)
 	const most = 400 // bytes
 	var words string
-	for _, b := range [][]byte{complaints, said} {
+	for _, b := range [][]byte{[]byte(p.Log()), said} {
 		if b = bytes.TrimSpace(b[max(0, len(b)-most):]); len(b) > 0 {
 			words += "\n" + string(b)
 		}
@@ -150,12 +156,12 @@ func (p *Process) Alive() error {
 
 // Counter is a way to ask the console for a counter of a port.
 func (p *Process) Counter(port int, name string) func() (uint64, error) {
-	answer := regexp.MustCompile(name + `:\s+(\d+)[\s\S]*#{76}\n`)
+	line, answer := fmt.Sprintf("show port stats %d", port), regexp.MustCompile(name+`:\s+(\d+)[\s\S]*#{76}\n[\s\S]*`+prompt)
 	return func() (uint64, error) {
-		if err := p.Send(fmt.Sprintf("show port stats %d", port)); err != nil {
-			return 0, err
+		if err := p.Send(line); err != nil {
+			return 0, errors.Join(p.Alive(), err)
 		}
-		m, err := p.waitMatch(answer, 5*time.Second)
+		m, err := p.waitMatch(answer, patience)
 		if err != nil {
 			return 0, err
 		}

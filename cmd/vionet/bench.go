@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
-	"strings"
 	"syscall"
 	"time"
 
@@ -20,10 +19,21 @@ import (
 // benchCommand measures vionet beside DPDK.
 func benchCommand() *cli.Command {
 	return &cli.Command{
-		Name:   "bench",
-		Usage:  "measure vionet beside DPDK, as ratios of neighbouring windows",
-		Flags:  append(windowFlags(), &cli.StringFlag{Name: "tables", Usage: "tables to measure, separated by commas: " + strings.Join(bench.TableNames(), ", ") + " (default: all)"}),
-		Action: benchAction(bench.Settings.Compare),
+		Name:  "bench",
+		Usage: "measure vionet beside DPDK, as ratios of neighbouring windows",
+		Description: "Both contestants of a cell are alive at once and run in turn for short windows. Cells have\n" +
+			"names such as guest-to-host/split/mrg/simple/64B/1q/b32: topology, ring, mergeable receive\n" +
+			"buffers, transmit path, bytes of a frame, queue pairs, burst. Without --cells a chosen set is\n" +
+			"measured: the published tables, and one coordinate at a time varied about a base.\n" +
+			"An interrupt ends the run and prints what there is.",
+		Flags: append(windowFlags(),
+			&cli.BoolFlag{Name: "quick", Usage: "measure a smaller set in shorter windows, in less than two minutes"},
+			&cli.BoolFlag{Name: "list", Usage: "print the names of the cells that would be measured"},
+			&cli.StringFlag{Name: "text", Usage: "write the results as text to `FILE` (default: standard output)"},
+			&cli.StringFlag{Name: "json", Usage: "write the results as JSON to `FILE`"},
+			&cli.StringFlag{Name: "markdown", Usage: "write the results as Markdown to `FILE`, pictures beside it"},
+			&cli.StringFlag{Name: "docs", Usage: "put the results into BENCHMARKS.md of `DIR` between its marks, pictures below bench/"}),
+		Action: runBench,
 		Subcommands: []*cli.Command{
 			benchmark("txqueue", "measure forwarding with and without a transmit buffer, rates and latency", bench.Settings.TxQueue),
 			benchmark("zerocopy", "measure sending from the application's own memory, by copying and through the kernel", bench.Settings.ZeroCopy),
@@ -35,36 +45,87 @@ func benchCommand() *cli.Command {
 	}
 }
 
+// The windows of a cell, in a run and in a quick one.
+const (
+	benchWindows, quickWindows = 8, 4
+	benchWindow, quickWindow   = 200 * time.Millisecond, 100 * time.Millisecond
+)
+
 // windowFlags are those of everything that is measured in windows.
 func windowFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.IntFlag{Name: "windows", Value: 16, Usage: "windows for each contestant in a cell"},
-		&cli.DurationFlag{Name: "window", Value: 250 * time.Millisecond, Usage: "length of a window"},
-		&cli.StringFlag{Name: "cells", Value: ".", Usage: "regular expression that selects cells by their names"},
+		&cli.IntFlag{Name: "windows", Value: benchWindows, Usage: "windows for each contestant in a cell"},
+		&cli.DurationFlag{Name: "window", Value: benchWindow, Usage: "length of a window"},
+		&cli.StringFlag{Name: "cells", Usage: "measure the cells whose names match `REGEXP`"},
 	}
 }
 
-func benchmark(name, usage string, run func(bench.Settings, context.Context) error) *cli.Command {
-	return &cli.Command{Name: name, Usage: usage, Flags: windowFlags(), Action: benchAction(run)}
+// runBench measures cells, and writes what came of it.
+func runBench(c *cli.Context) error {
+	s, err := benchSettings(c)
+	if err != nil {
+		return err
+	}
+	if s.Quick = c.Bool("quick"); s.Quick {
+		if !c.IsSet("windows") {
+			s.Windows = quickWindows
+		}
+		if !c.IsSet("window") {
+			s.Window = quickWindow
+		}
+	}
+	if c.Bool("list") {
+		for _, name := range s.List() {
+			fmt.Fprintln(c.App.Writer, name)
+		}
+		return nil
+	}
+	shown := newBenchProgress(c.App.ErrWriter)
+	s.Progress, s.Warn = shown.progress, shown.warn
+	ctx, stop := untilInterrupted(c.Context)
+	defer stop()
+	r, err := s.Run(ctx)
+	shown.close()
+	if err != nil && !errors.Is(err, bench.ErrNothing) {
+		return fmt.Errorf("bench: %w", err)
+	}
+	if len(r.Tables) > 0 {
+		r.Commit, r.Command = buildCommit(), commandLine(c)
+		err = errors.Join(err, writeResults(c, r))
+	}
+	if ctx.Err() != nil {
+		err = errors.Join(err, errors.New("interrupted"))
+	}
+	if err != nil {
+		return fmt.Errorf("bench: %w", err)
+	}
+	return nil
 }
 
-// benchAction runs a benchmark with what the command line says.
-func benchAction(run func(bench.Settings, context.Context) error) cli.ActionFunc {
-	return func(c *cli.Context) error {
-		if c.Args().Present() {
-			return fmt.Errorf("bench: no benchmark %q", c.Args().First())
+// benchSettings are what the flags say that all benchmarks have.
+func benchSettings(c *cli.Context) (s bench.Settings, err error) {
+	if c.Args().Present() {
+		return s, fmt.Errorf("bench: no benchmark %q", c.Args().First())
+	}
+	s = bench.Settings{Windows: c.Int("windows"), Window: c.Duration("window"), Out: c.App.Writer}
+	if s.Windows < 1 || s.Window <= 0 {
+		return s, fmt.Errorf("bench: %d windows of %v: at least one is wanted, and a time", s.Windows, s.Window)
+	}
+	if c.IsSet("cells") {
+		if s.Cells, err = regexp.Compile(c.String("cells")); err != nil {
+			return s, fmt.Errorf("bench: --cells: %w", err)
 		}
-		cells, err := regexp.Compile(c.String("cells"))
-		if err != nil {
-			return fmt.Errorf("bench: --cells: %w", err)
-		}
-		self, err := os.Executable()
+	}
+	s.Vionet, err = os.Executable()
+	return s, err
+}
+
+// benchmark is a subcommand that prints as it goes.
+func benchmark(name, usage string, run func(bench.Settings, context.Context) error) *cli.Command {
+	return &cli.Command{Name: name, Usage: usage, Flags: windowFlags(), Action: func(c *cli.Context) error {
+		s, err := benchSettings(c)
 		if err != nil {
 			return err
-		}
-		s := bench.Settings{Vionet: self, Windows: c.Int("windows"), Window: c.Duration("window"), Cells: cells, Out: c.App.Writer}
-		if names := c.String("tables"); names != "" {
-			s.Tables = strings.Split(names, ",")
 		}
 		ctx, stop := untilInterrupted(c.Context)
 		defer stop()
@@ -72,7 +133,7 @@ func benchAction(run func(bench.Settings, context.Context) error) cli.ActionFunc
 			return fmt.Errorf("bench: %w", err)
 		}
 		return nil
-	}
+	}}
 }
 
 // untilInterrupted is a context that ends with the first interrupt.
