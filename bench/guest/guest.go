@@ -17,8 +17,11 @@ package guest
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"os/exec"
 	"regexp"
+	"runtime"
 	"strings"
 
 	"vionet/bench/report"
@@ -28,56 +31,86 @@ import (
 
 // Settings say what is measured, and for how long.
 type Settings struct {
-	Vionet string     // the vionet binary
-	Plan   turns.Plan // of a cell
-	Cells  *regexp.Regexp
-	// Tell is told of each cell that is measured, and of an error with all that was
-	// said until then; nil is nobody.
-	Tell func(report.Cell, error)
+	Vionet string         // the vionet binary
+	Plan   turns.Plan     // of a cell
+	Cells  *regexp.Regexp // selects cells by their names; nil: all
+	// Tell is told of each cell when it is over, how many are, and of how many; and
+	// of an error with all that was said until then. Nil is nobody.
+	Tell func(done, total int, cell report.Cell, err error)
 }
 
-// Measure measures the selected cells. With an error, which is that of ctx, the table
-// has what there was until then; what goes wrong in a cell stands in that cell.
-func Measure(ctx context.Context, s Settings) (report.Table, error) {
-	t := report.Table{
-		Name: "guest", Title: "In the guest, vionet and DPDK in turn", Unit: report.Mpps,
-		Drawing: &report.Drawing{Kind: report.Bars, Across: report.Topology, Panels: report.Size},
+// selected are the cells of a machine that are to be measured.
+func (s Settings) selected(m machine) (cells []cell) {
+	for _, c := range m.cells() {
+		if s.Cells == nil || s.Cells.MatchString(c.name()) {
+			cells = append(cells, c)
+		}
 	}
-	processor, note := "tcg", ""
-	if err := lab.KVM(ctx); err != nil {
-		note = fmt.Sprintf("The guest's processor is emulated (TCG), since there is no KVM here: %v.", err)
-	} else {
-		processor, note = "kvm", "The guest runs with KVM."
-	}
-	t.Note = note + " Each driver has a function of its own in the same guest. DPDK's vhost polls; QEMU's device is kicked."
-	for _, m := range machines {
-		m.processor = processor
-		cells := m.measure(ctx, s)
-		t.Cells = append(t.Cells, cells...)
-	}
-	return t, ctx.Err()
+	return cells
 }
 
-// Names are the names of all cells.
-func Names() (names []string) {
+// List gives the names of the selected cells.
+func (s Settings) List() (names []string) {
 	for _, m := range machines {
-		for _, c := range m.cells() {
+		for _, c := range s.selected(m) {
 			names = append(names, c.name())
 		}
 	}
 	return names
 }
 
-// measure boots one machine and measures its selected cells.
-func (m machine) measure(ctx context.Context, s Settings) (cells []report.Cell) {
-	var selected []cell
-	for _, c := range m.cells() {
-		if s.Cells == nil || s.Cells.MatchString(c.name()) {
-			selected = append(selected, c)
+// Measure measures the selected cells. The error is about what none can do without;
+// what goes wrong in a cell stands in that cell. When ctx ends the cells that are left
+// say so.
+func Measure(ctx context.Context, s Settings) (report.Table, error) {
+	t := report.Table{
+		Name: "guest", Title: "In the guest, vionet and DPDK in turn", Unit: report.Mpps,
+		Drawing: &report.Drawing{Kind: report.Bars, Across: report.Topology, Panels: report.Size},
+	}
+	total := len(s.List())
+	if total == 0 {
+		return t, errors.New("no cell has such a name")
+	}
+	if err := needs(); err != nil {
+		return t, err
+	}
+	processor := "kvm"
+	t.Note = "The guest runs with KVM."
+	if err := lab.KVM(ctx); err != nil {
+		processor = "tcg"
+		t.Note = fmt.Sprintf("The guest's processor is emulated (TCG), since there is no KVM here: %v.", err)
+	}
+	t.Note += " Each driver has a function of its own in the same guest. DPDK's vhost polls; QEMU's device is kicked."
+	for _, m := range machines {
+		m.processor = processor
+		m.measure(ctx, s, func(c report.Cell, err error) {
+			t.Cells = append(t.Cells, c)
+			if s.Tell != nil {
+				s.Tell(len(t.Cells), total, c, err)
+			}
+		})
+	}
+	return t, nil
+}
+
+// needs says what is missing, and how to get it.
+func needs() error {
+	for program, in := range map[string]string{"qemu-system-x86_64": "qemu-system-x86", "dpdk-testpmd": "dpdk-dev", "go": "golang"} {
+		if _, err := exec.LookPath(program); err != nil {
+			return fmt.Errorf("%w: apt-get install %s", err, in)
 		}
 	}
+	if runtime.NumCPU() < 2 {
+		return errors.New("one processor: a guest and its host need one each")
+	}
+	return nil
+}
+
+// measure boots one machine and measures its selected cells.
+func (m machine) measure(ctx context.Context, s Settings, over func(report.Cell, error)) {
+	selected := s.selected(m)
 	if len(selected) == 0 {
-		return nil
+		return
 	}
 	r, err := m.boot(ctx, s.Vionet)
 	if err == nil {
@@ -91,12 +124,8 @@ func (m machine) measure(ctx context.Context, s Settings) (cells []report.Cell) 
 		}
 		if err != nil {
 			// The first line is the error, those behind it are a dialogue.
-			cell.Missing, _, _ = strings.Cut(cmp.Or(ctx.Err(), err).Error(), "\n")
+			cell.Missing, _, _ = strings.Cut(cmp.Or(context.Cause(ctx), err).Error(), "\n")
 		}
-		if s.Tell != nil {
-			s.Tell(cell, err)
-		}
-		cells = append(cells, cell)
+		over(cell, err)
 	}
-	return cells
 }

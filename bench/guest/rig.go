@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,6 +40,8 @@ type host interface {
 	end(ctx context.Context, i int) error
 	// count is how many packets that part has moved on function i.
 	count(ctx context.Context, i int) (uint64, error)
+	// poller is the process that never leaves its core, 0 if there is none.
+	poller() int
 	close()
 }
 
@@ -62,12 +65,7 @@ func (m machine) boot(ctx context.Context, vionet string) (_ *rig, err error) {
 	if r.dir, err = os.MkdirTemp("", "vionet-bench-"); err != nil {
 		return nil, err
 	}
-	if m.qemu {
-		r.host, err = newWires(r.dir)
-	} else {
-		r.host, err = newVhost(ctx, r.dir, m.iommu)
-	}
-	if err != nil {
+	if r.host, err = m.startHost(ctx, r.dir); err != nil {
 		return nil, err
 	}
 	dpdk, files, err := lab.GuestDPDK(ctx)
@@ -93,16 +91,33 @@ func (m machine) boot(ctx context.Context, vionet string) (_ *rig, err error) {
 		return nil, err
 	}
 	r.consoles = [2]*lab.Console{r.guest.Console, r.guest.Beside[0]}
-	if err := pin(r.guest.Pid(), hostCore, guestCore); err != nil {
-		return nil, err
-	}
 	for _, c := range r.consoles {
 		if _, err := c.Expect(ctx, lab.Prompt); err != nil {
 			return nil, err
 		}
 	}
+	// Only now do all threads have their names.
+	if err := pinGuest(r.guest.Pid()); err != nil {
+		return nil, err
+	}
 	r.path, err = r.consoles[1].Command(ctx, "show port 0 path")
 	return r, err
+}
+
+// startHost starts the other end, with its sockets in dir. With an error there is none.
+func (m machine) startHost(ctx context.Context, dir string) (host, error) {
+	if m.qemu {
+		w, err := newWires(dir)
+		if err != nil {
+			return nil, err
+		}
+		return w, nil
+	}
+	v, err := newVhost(ctx, dir, m.iommu)
+	if err != nil {
+		return nil, err
+	}
+	return v, nil
 }
 
 // testpmd is the rest of the command line of a contestant, that which drives function i.
@@ -186,14 +201,12 @@ func (c contestant) Measure(ctx context.Context, window time.Duration) (r rate, 
 	if err := c.rig.host.begin(ctx, c.i, c.topology.host, c.size); err != nil {
 		return 0, err
 	}
-	if r, err = c.count(ctx, window); err != nil {
-		return 0, err
-	}
+	r, counted := c.count(ctx, window)
 	if err := c.rig.host.end(ctx, c.i); err != nil {
 		return 0, err
 	}
 	_, err = console.Command(ctx, "stop")
-	return r, err
+	return r, cmp.Or(err, counted)
 }
 
 // count is the rate in a window.
@@ -201,14 +214,49 @@ func (c contestant) count(ctx context.Context, window time.Duration) (rate, erro
 	if err := turns.Sleep(ctx, warmUp); err != nil {
 		return 0, err
 	}
-	before, err := c.rig.host.count(ctx, c.i)
+	before, err := c.look(ctx)
 	if err != nil {
 		return 0, err
 	}
-	began := time.Now()
 	if err := turns.Sleep(ctx, window); err != nil {
 		return 0, err
 	}
-	after, err := c.rig.host.count(ctx, c.i)
-	return rate(float64(after-before) / time.Since(began).Seconds()), err
+	after, err := c.look(ctx)
+	if err != nil {
+		return 0, err
+	}
+	passed := after.at.Sub(before.at)
+	return rate(float64(after.packets-before.packets) / passed.Seconds()), disturbance(before.had, after.had, passed)
+}
+
+// reading is how far a contestant is at a moment.
+type reading struct {
+	packets uint64
+	had     map[string]time.Duration // processor time of those that poll, by their names
+	at      time.Time
+}
+
+func (c contestant) look(ctx context.Context) (r reading, err error) {
+	if r.packets, err = c.rig.host.count(ctx, c.i); err != nil {
+		return r, err
+	}
+	r.at = time.Now()
+	// A testpmd that forwards keeps its processor busy, whatever comes.
+	guest, err := threads(c.guest.Pid(), isProcessor)
+	if err != nil {
+		return r, err
+	}
+	r.had = map[string]time.Duration{"the guest": guest.had()}
+	if pid := c.rig.host.poller(); pid != 0 {
+		host, err := threads(pid, nil)
+		if err != nil {
+			return r, err
+		}
+		others, err := threads(c.guest.Pid(), func(name string) bool { return !isProcessor(name) })
+		if err != nil {
+			return r, err
+		}
+		r.had["the host"] = host.had() + others.had()
+	}
+	return r, nil
 }

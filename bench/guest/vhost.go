@@ -80,4 +80,6 @@ func (v *vhost) count(ctx context.Context, i int) (uint64, error) {
 	return strconv.ParseUint(m[1], 10, 64)
 }
 
+func (v *vhost) poller() int { return v.Pid() }
+
 func (v *vhost) close() { v.Close() }

@@ -37,6 +37,8 @@ func (w *wires) end(_ context.Context, i int) error { return w[i].end() }
 
 func (w *wires) count(_ context.Context, i int) (uint64, error) { return w[i].moved.Load(), nil }
 
+func (w *wires) poller() int { return 0 }
+
 func (w *wires) close() {
 	for _, one := range w {
 		if one != nil {

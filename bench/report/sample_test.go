@@ -40,7 +40,10 @@ func sample() report.Report {
 			cell("guest-to-host/plain", at("guest-to-host", false), 16, 32),
 			cell("host-to-guest/plain", at("host-to-guest", false), 20, 21),
 			cell("guest-to-host/mrg", at("guest-to-host", true), 8, 0.5),
-			{Name: "host-to-guest/mrg", At: at("host-to-guest", true), Missing: "dpdk-testpmd ended | killed"},
+			{
+				Name: "host-to-guest/mrg", At: at("host-to-guest", true), Missing: "dpdk-testpmd ended | killed",
+				Against: report.Contestant{Name: "DPDK"}, Of: report.Contestant{Name: "vionet"},
+			},
 		},
 	}
 	for i, least := range []float64{1.5, 1.1, 1.5, 1.1} {

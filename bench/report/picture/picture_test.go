@@ -123,7 +123,7 @@ func TestSVGSaysWhatItShows(t *testing.T) {
 	}{
 		{"front", []string{"Front ends, on DPDK's vhost", "DPDK", "vionet", "Mpps", "Guest->Host", "Host->Guest", "mergeable", "mergeable off"}},
 		{"sizes", []string{"Rate by frame size", "DPDK", "vionet", "Mpps", "frame size, B", "64", "512", "1400"}},
-		{"latency", []string{"Latency", "DPDK, 50 % load", "vionet, 90 % load", "µs", "99.9 %", "64 B", "1518 B"}},
+		{"latency", []string{"Latency", "DPDK, 50 % load", "vionet, 90 % load", "µs", "99.9", "99.999", "64 B", "1518 B"}},
 	} {
 		said := texts(t, content(t, "testdata", c.table+".svg"))
 		for _, want := range c.want {
