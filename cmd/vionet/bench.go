@@ -26,18 +26,17 @@ func benchCommand() *cli.Command {
 			"buffers, transmit path, bytes of a frame, queue pairs, burst. Without --cells a chosen set is\n" +
 			"measured: the published tables, and one coordinate at a time varied about a base.\n" +
 			"An interrupt ends the run and prints what there is.",
-		Flags: append(windowFlags(),
+		Flags: append(windowFlags(), append([]cli.Flag{
 			&cli.BoolFlag{Name: "quick", Usage: "measure a smaller set in shorter windows, in less than two minutes"},
 			&cli.BoolFlag{Name: "list", Usage: "print the names of the cells that would be measured"},
-			&cli.StringFlag{Name: "text", Usage: "write the results as text to `FILE` (default: standard output)"},
-			&cli.StringFlag{Name: "json", Usage: "write the results as JSON to `FILE`"},
-			&cli.StringFlag{Name: "markdown", Usage: "write the results as Markdown to `FILE`, pictures beside it"},
-			&cli.StringFlag{Name: "docs", Usage: "put the results into BENCHMARKS.md of `DIR` between its marks, pictures below bench/"}),
+		}, resultFlags()...)...),
 		Action: runBench,
 		Subcommands: []*cli.Command{
 			benchmark("txqueue", "measure forwarding with and without a transmit buffer, rates and latency", bench.Settings.TxQueue),
 			benchmark("zerocopy", "measure sending from the application's own memory, by copying and through the kernel", bench.Settings.ZeroCopy),
 			benchmark("sleep", "measure the first frame after a pause, in each poll mode", bench.Settings.Sleep),
+			guestCommand(),
+			renderCommand(),
 			senderCommand(),
 		},
 	}

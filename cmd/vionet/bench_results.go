@@ -15,6 +15,16 @@ import (
 	"vionet/bench/report/picture"
 )
 
+// resultFlags say where results go.
+func resultFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "text", Usage: "write the results as text to `FILE` (default: standard output)"},
+		&cli.StringFlag{Name: "json", Usage: "write the results as JSON to `FILE`"},
+		&cli.StringFlag{Name: "markdown", Usage: "write the results as Markdown to `FILE`, pictures beside it"},
+		&cli.StringFlag{Name: "docs", Usage: "put the results into BENCHMARKS.md of `DIR` between its marks, pictures below bench/"},
+	}
+}
+
 // writeResults writes a report wherever the command line wants it.
 func writeResults(c *cli.Context, r report.Report) error {
 	text := c.String("text")
@@ -112,7 +122,7 @@ func buildCommit() string {
 
 // commandLine is the command that made a report, without the program's directory.
 func commandLine(c *cli.Context) string {
-	words := []string{"vionet", "bench"}
+	words := []string{c.Command.HelpName}
 	for _, name := range c.LocalFlagNames() {
 		words = append(words, fmt.Sprintf("--%s=%v", name, c.Value(name)))
 	}
