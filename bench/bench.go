@@ -61,8 +61,12 @@ func (s Settings) matrix() *matrix {
 	case s.Cells == nil:
 		return chosen()
 	}
-	whole := regexp.MustCompile(`^(?:` + s.Cells.String() + `)$`)
-	return all().only(whole.MatchString)
+	return all().only(wholly(s.Cells).MatchString)
+}
+
+// wholly matches what re does from the first character to the last.
+func wholly(re *regexp.Regexp) *regexp.Regexp {
+	return regexp.MustCompile(`^(?:` + re.String() + `)$`)
 }
 
 // List is the names of the cells that the settings select: those that Cells matches from

@@ -26,10 +26,9 @@ func benchCommand() *cli.Command {
 			"buffers, transmit path, bytes of a frame, queue pairs, burst. Without --cells a chosen set is\n" +
 			"measured: the published tables, and one coordinate at a time varied about a base.\n" +
 			"An interrupt ends the run and prints what there is.",
-		Flags: append(windowFlags(), append([]cli.Flag{
+		Flags: append(append(windowFlags(),
 			&cli.BoolFlag{Name: "quick", Usage: "measure a smaller set in shorter windows, in less than two minutes"},
-			&cli.BoolFlag{Name: "list", Usage: "print the names of the cells that would be measured"},
-		}, resultFlags()...)...),
+			&cli.BoolFlag{Name: "list", Usage: "print the names of the cells that would be measured"}), resultFlags()...),
 		Action: runBench,
 		Subcommands: []*cli.Command{
 			benchmark("txqueue", "measure forwarding with and without a transmit buffer, rates and latency", bench.Settings.TxQueue),
@@ -37,6 +36,12 @@ func benchCommand() *cli.Command {
 			benchmark("sleep", "measure the first frame after a pause, in each poll mode", bench.Settings.Sleep),
 			guestCommand(),
 			renderCommand(),
+			driverCommand(),
+			startCommand(),
+			latencyCommand(),
+			bareThreadCommand(),
+			driverBackendCommand(),
+			driverFrontendCommand(),
 			senderCommand(),
 		},
 	}
