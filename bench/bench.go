@@ -40,7 +40,7 @@ type Settings struct {
 
 // Progress is how far a run is.
 type Progress struct {
-	Done, Total int    // windows
+	Done, Total int    // windows; no total where it is not known
 	Cell        string // the one that is measured, or was measured last
 	Finished    bool   // Cell is done
 }

@@ -29,6 +29,9 @@ func newBenchProgress(out io.Writer) *benchProgress {
 // progress is told by a run how far it is.
 func (p *benchProgress) progress(now bench.Progress) {
 	switch {
+	case now.Total == 0: // it is not known
+		p.close()
+		fmt.Fprintln(p.out, now.Cell)
 	case p.terminal:
 		if p.bar == nil {
 			p.bar = progressbar.NewOptions(now.Total, progressbar.OptionSetWriter(p.out), progressbar.OptionShowCount(), progressbar.OptionSetElapsedTime(true),
@@ -52,9 +55,7 @@ func (p *benchProgress) left(now bench.Progress) time.Duration {
 
 // warn prints what makes the run worse.
 func (p *benchProgress) warn(words string) {
-	if p.bar != nil {
-		_ = p.bar.Clear()
-	}
+	p.close()
 	fmt.Fprintf(p.out, "vionet: bench: %s\n", words)
 }
 
