@@ -121,7 +121,7 @@ func (st *stage) furnish(m machine, selected *matrix) (restore func(), err error
 	if err := findDPDK(); err != nil {
 		return restore, err
 	}
-	st.room, restore, err = m.reserve(selected.dpdkProcesses())
+	st.room, restore, err = m.reserve(selected.processes())
 	return restore, err
 }
 

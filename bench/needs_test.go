@@ -53,7 +53,7 @@ func TestLacks(t *testing.T) {
 	}{
 		{"no DPDK", false, enough, []int{0, 1}, []string{"dpdk-testpmd is missing", "apt-get install dpdk-dev"}},
 		{"no hugepages", true, map[string]string{hugepages: "16\n", freeHugepages: "10\n"}, []int{0, 1},
-			[]string{"hugepages are missing", "here are 10", "as root: echo 1030 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"}},
+			[]string{"hugepages are missing", "here are 10", "as root: echo 1286 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"}},
 		{"one processor", true, enough, []int{1}, []string{"one processor", "taskset"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -117,7 +117,7 @@ func TestReserve(t *testing.T) {
 func TestTooManyForTheHugepages(t *testing.T) {
 	s := stage{room: 15, players: map[entrant]*player{}}
 	m := chosen().only(func(name string) bool { return name == "best/pvp/64B/1q/b32" })
-	if _, err := s.prepare(t.Context(), m.trials[0], func(entrant) bool { return true }); err == nil || !strings.Contains(err.Error(), "16 processes of DPDK at once need 2048 MiB") {
+	if _, err := s.prepare(t.Context(), m.trials[0], func(entrant) bool { return true }); err == nil || !strings.Contains(err.Error(), "20 processes at once need 2560 MiB") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -133,10 +133,5 @@ func fastest(samples [][]peer.Sample, among []int) int {
 	return slices.MaxFunc(among, func(a, b int) int { return cmp.Compare(relative(a), relative(b)) })
 }
 
-// dpdkProcesses is how many of DPDK's a trial has.
-func (t trial) dpdkProcesses() (n int) {
-	for _, e := range t.entrants {
-		n += e.dpdkProcesses()
-	}
-	return n
-}
+// processes is how many a trial has.
+func (t trial) processes() int { return processes * len(t.entrants) }
