@@ -10,7 +10,7 @@ RACE = $$(go list ./... | grep -v '/scripts/')
 # The matrices of devices and of clients print a line for each of their cells.
 MATRIX = ^(TestGuestMatrix|TestVhostUserInTheGuest|TestDPDKFrontEnds|TestLinuxGuest.*|TestGuestOnBackEnd|TestOpenVSwitch)$$
 
-.PHONY: help build run vm test deps lint race full benchmarks matrix bench bench-txqueue bench-zerocopy fuzz fuzz-short
+.PHONY: help build run vm test deps lint race full benchmarks matrix bench bench-guest bench-txqueue bench-zerocopy fuzz fuzz-short
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,8 +45,11 @@ benchmarks: ## run each Go benchmark once: the burst paths of the driver fail it
 matrix: ## run the console in a guest over every transport and ring, and every client before the back end; a line each
 	VIONET_FULL=1 go test -timeout 20m -run '$(MATRIX)' -v ./cmd/vionet
 
-bench: build ## measure against DPDK and print the table of ratios
-	bin/vionet bench
+bench: build ## measure against DPDK, in at most 20 minutes, and write the figures into docs/BENCHMARKS.md
+	bin/vionet bench all --docs docs --json docs/bench/results.json
+
+bench-guest: build ## measure both drivers in one virtual machine
+	bin/vionet bench guest
 
 bench-txqueue: build ## measure forwarding with and without a transmit buffer, rates and latency
 	bin/vionet bench txqueue

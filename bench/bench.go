@@ -15,6 +15,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"vionet/bench/peer"
@@ -39,7 +40,7 @@ type Settings struct {
 
 // Progress is how far a run is.
 type Progress struct {
-	Done, Total int    // windows
+	Done, Total int    // windows; no total where it is not known
 	Cell        string // the one that is measured, or was measured last
 	Finished    bool   // Cell is done
 }
@@ -120,7 +121,7 @@ func (st *stage) furnish(m machine, selected *matrix) (restore func(), err error
 	if err := findDPDK(); err != nil {
 		return restore, err
 	}
-	st.room, restore, err = m.reserve(selected.dpdkProcesses())
+	st.room, restore, err = m.reserve(selected.processes())
 	return restore, err
 }
 
@@ -151,7 +152,8 @@ func (s Settings) measure(ctx context.Context, selected *matrix, st *stage, lack
 		if err != nil {
 			st.end(func(e entrant) bool { return slices.Contains(t.entrants, e) })
 			for _, c := range t.comparisons {
-				c.cell.Missing = err.Error()
+				// What the peers printed is for the warning.
+				c.cell.Missing, _, _ = strings.Cut(err.Error(), "\n")
 				cells[c.cell.Name] = c.cell
 			}
 			if lack == nil {

@@ -81,12 +81,6 @@ func (e entrant) appArguments() []string {
 	return []string{"--total-num-mbufs=16384", fmt.Sprintf("--rxq=%d", e.at.Queues), fmt.Sprintf("--txq=%d", e.at.Queues)}
 }
 
-// dpdkProcesses is how many of its two ends are DPDK's.
-func (e entrant) dpdkProcesses() (n int) {
-	for _, end := range []peer.End{e.host, e.guest} {
-		if !end.Vionet {
-			n++
-		}
-	}
-	return n
-}
+// processes is how many an entrant has, all of which take their memory from the
+// hugepages.
+const processes = 2

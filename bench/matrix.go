@@ -287,23 +287,19 @@ func (m *matrix) wants(e entrant, from int) bool {
 	return slices.ContainsFunc(m.trials[from:], func(t trial) bool { return slices.Contains(t.entrants, e) })
 }
 
-// waiting is how many processes of DPDK may be kept for later trials.
-const waiting = 12
+// waiting is how many processes may be kept for later trials.
+const waiting = 16
 
-// dpdkProcesses is how many of DPDK's there are at most at once.
-func (m *matrix) dpdkProcesses() (most int) {
+// processes is how many there are at most at once.
+func (m *matrix) processes() (most int) {
 	different := map[entrant]bool{}
 	for _, t := range m.trials {
-		most = max(most, t.dpdkProcesses())
+		most = max(most, t.processes())
 		for _, e := range t.entrants {
 			different[e] = true
 		}
 	}
-	all := 0
-	for e := range different {
-		all += e.dpdkProcesses()
-	}
-	return max(most, min(all, waiting))
+	return max(most, min(processes*len(different), waiting))
 }
 
 // fill gives the tables with those of their cells that there are.

@@ -62,8 +62,7 @@ const (
 	pageSize      = 2 // MiB
 )
 
-// reserve raises the number of hugepages until as many processes of DPDK as wanted find
-// theirs, as far as that is possible, and tells how many do. Restore gives back what was
+// reserve raises the number of hugepages until as many processes as wanted find theirs, as far as that is possible, and tells how many do. Restore gives back what was
 // raised.
 func (m machine) reserve(processes int) (room int, restore func(), err error) {
 	restore = func() {}
@@ -80,7 +79,7 @@ func (m machine) reserve(processes int) (room int, restore func(), err error) {
 		if err == nil {
 			err = fmt.Errorf("the kernel gave fewer than were asked for")
 		}
-		return 0, func() {}, fmt.Errorf("hugepages are missing: DPDK needs %d free ones of 2 MiB for each process, here are %d; as root: echo %d > /%s (%w)",
+		return 0, func() {}, fmt.Errorf("hugepages are missing: each process needs %d free ones of 2 MiB, here are %d; as root: echo %d > /%s (%w)",
 			each, free, total+processes*each-free, hugepages, err)
 	}
 	return room, restore, nil

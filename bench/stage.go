@@ -21,7 +21,7 @@ type stage struct {
 	dir    string // for sockets and logs
 	cores  [2]int // of the hosts, and of the guests
 	wires  []int  // sizes of frames that the wires of hosts have
-	room   int    // how many DPDK processes the hugepages are enough for
+	room   int    // how many processes the hugepages are enough for
 
 	players map[entrant]*player
 	started int // players so far, for their names
@@ -38,8 +38,8 @@ type player struct {
 // prepare leaves the players of a trial ready to be measured. Later says which other
 // entrants are still wanted afterwards.
 func (s *stage) prepare(ctx context.Context, t trial, later func(entrant) bool) (players []*player, err error) {
-	if needed := t.dpdkProcesses(); needed > s.room {
-		return nil, fmt.Errorf("hugepages are missing: %d processes of DPDK at once need %d MiB, there is room for %d", needed, needed*peer.Memory, s.room)
+	if needed := t.processes(); needed > s.room {
+		return nil, fmt.Errorf("hugepages are missing: %d processes at once need %d MiB, there is room for %d", needed, needed*peer.Memory, s.room)
 	}
 	s.makeRoom(t.entrants, later)
 	for _, e := range t.entrants {
@@ -62,16 +62,13 @@ func (s *stage) prepare(ctx context.Context, t trial, later func(entrant) bool) 
 // nevertheless, all that are not wanted now.
 func (s *stage) makeRoom(now []entrant, later func(entrant) bool) {
 	s.end(func(e entrant) bool { return !slices.Contains(now, e) && !later(e) })
-	processes := 0
-	for e := range s.players {
-		processes += e.dpdkProcesses()
-	}
+	entrants := len(s.players)
 	for _, e := range now {
 		if s.players[e] == nil {
-			processes += e.dpdkProcesses()
+			entrants++
 		}
 	}
-	if processes > s.room {
+	if processes*entrants > s.room {
 		s.end(func(e entrant) bool { return !slices.Contains(now, e) })
 	}
 }
@@ -136,7 +133,7 @@ func chosenPaths(e entrant, guest *peer.Process) (string, error) {
 }
 
 // flowing is how long the first packet may take once both ends forward.
-const flowing = 3 * time.Second
+const flowing = 10 * time.Second
 
 // carry gives a player a load, waits until packets move, and stops it again.
 func (p *player) carry(ctx context.Context, l load, wires []int) error {

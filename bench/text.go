@@ -17,7 +17,7 @@ func (s Settings) begin() (restore func(), err error) {
 	if err := findDPDK(); err != nil {
 		return nil, err
 	}
-	// Two contestants have up to three processes of DPDK.
+	// Two contestants have two processes each.
 	_, restore, err = thisMachine.reserve(4)
 	if err == nil {
 		m := report.ThisMachine()

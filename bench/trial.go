@@ -110,7 +110,7 @@ func (c comparison) outcome(r turns.Result[peer.Sample], entrants []entrant, pat
 		}
 	}
 	cell.Ratio = report.QuartilesOf(turns.Ratios(r.Samples[of], r.Samples[against], peer.Sample.Packets))
-	cell.Windows, cell.Disturbed = len(r.Samples[of]), r.Disturbed
+	cell.Windows, cell.Disturbed, cell.Kept = len(r.Samples[of]), r.Disturbed, r.Kept
 	return cell
 }
 
@@ -133,10 +133,5 @@ func fastest(samples [][]peer.Sample, among []int) int {
 	return slices.MaxFunc(among, func(a, b int) int { return cmp.Compare(relative(a), relative(b)) })
 }
 
-// dpdkProcesses is how many of DPDK's a trial has.
-func (t trial) dpdkProcesses() (n int) {
-	for _, e := range t.entrants {
-		n += e.dpdkProcesses()
-	}
-	return n
-}
+// processes is how many a trial has.
+func (t trial) processes() int { return processes * len(t.entrants) }

@@ -22,6 +22,7 @@ type Coordinates struct {
 	RingSize  int    `json:"ring_size,omitempty"` // descriptors of a queue
 	Segments  int    `json:"segments,omitempty"`  // buffers of a packet
 	Buffers   int    `json:"buffers,omitempty"`   // of the pool
+	Peer      string `json:"peer,omitempty"`      // the other end, where it is not the same for all
 	// Machine is where the front end runs: "" beside its host, or in a guest
 	// under "tcg" or "kvm".
 	Machine string `json:"machine,omitempty"`
@@ -48,11 +49,12 @@ const (
 	Segments  Coordinate = "segments"
 	Buffers   Coordinate = "buffers"
 	Place     Coordinate = "machine"
+	Peer      Coordinate = "peer"
 	IOMMU     Coordinate = "iommu"
 )
 
 // coordinates is their order.
-var coordinates = []Coordinate{Place, IOMMU, Topology, Ring, Order, Mergeable, Tx, Rx, Offloads, Vector, Size, Queues, Burst, RingSize, Segments, Buffers}
+var coordinates = []Coordinate{Place, Peer, IOMMU, Topology, Ring, Order, Mergeable, Tx, Rx, Offloads, Vector, Size, Queues, Burst, RingSize, Segments, Buffers}
 
 // topologies are the titles of the published tables.
 var topologies = map[string]string{
@@ -111,6 +113,8 @@ func (c Coordinates) Value(of Coordinate) string {
 		return either(c.Vector, "vectorized", "")
 	case Place:
 		return c.Machine
+	case Peer:
+		return c.Peer
 	case IOMMU:
 		if c.Machine == "" {
 			return ""

@@ -11,7 +11,7 @@ import (
 func (t Table) gridSheet(strong emphasis) sheet {
 	g := *t.Grid
 	same, _ := shared(t.places())
-	s := sheet{title: t.Title, notes: paragraphs(t.Note, same), left: 2, after: t.missing()}
+	s := sheet{title: t.Title, notes: paragraphs(t.Note, same), left: 2}
 	columns, groups := t.values(g.Across), t.values(g.Down)
 	s.head = append([]string{string(g.Down), string(t.Unit)}, columns...)
 	for _, group := range groups {

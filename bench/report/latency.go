@@ -78,8 +78,7 @@ func (t LatencyTable) sheet(strong emphasis) sheet {
 	s.head = []string{"cell", "contestant", "load", "frames/s", "min", "median", "99 %", "99.9 %", "99.99 %", "max", "lost", "to reach"}
 	for _, c := range t.Cells {
 		if !c.Measured() {
-			s.after = append(s.after, notMeasured(c.Name, c.Missing))
-			continue
+			continue // the summary says why
 		}
 		name := cmp.Or(c.At.Words(apart), c.Name)
 		if c.Against.Frames > 0 {

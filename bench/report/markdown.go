@@ -50,12 +50,6 @@ func (s sheet) writeMarkdown(w io.Writer, picture string) {
 		}
 		fmt.Fprintf(w, "| %s |\n", strings.Join(line, " | "))
 	}
-	if len(s.after) > 0 {
-		fmt.Fprintln(w)
-	}
-	for _, item := range escaped(s.after) {
-		fmt.Fprintf(w, "- %s\n", item)
-	}
 	if picture != "" {
 		fmt.Fprintf(w, "\n![%s](%s)\n", s.title, picture)
 	}

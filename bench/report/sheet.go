@@ -15,8 +15,6 @@ type sheet struct {
 	head  []string
 	left  int // the first so many columns are words, the others figures
 	lines [][]string
-	// after stand below the lines, each an item of a list.
-	after []string
 }
 
 // absent stands where a figure would.
@@ -94,7 +92,7 @@ func (t Table) places() (all []Coordinates) {
 func (t Table) lineSheet(strong emphasis) sheet {
 	same, apart := shared(t.places())
 	against, of, fixed := t.contestants()
-	s := sheet{title: t.Title, notes: paragraphs(t.Note, same), left: 1, after: t.missing()}
+	s := sheet{title: t.Title, notes: paragraphs(t.Note, same), left: 1}
 	s.head = []string{"cell", fmt.Sprintf("%s %s", against, t.Unit), fmt.Sprintf("%s %s", of, t.Unit), "ratio q1", "median", "q3", "to reach"}
 	cycles := slices.ContainsFunc(t.Cells, func(c Cell) bool { return c.Of.Cycles > 0 })
 	published := slices.ContainsFunc(t.Cells, func(c Cell) bool { return c.Published != nil })
@@ -182,19 +180,14 @@ func (c Cell) windows() string {
 	if c.Disturbed == 0 {
 		return fmt.Sprint(c.Windows)
 	}
-	return fmt.Sprintf("%d + %d disturbed", c.Windows, c.Disturbed)
-}
-
-// missing says of each cell without a measurement why.
-func (t Table) missing() (list []string) {
-	for _, c := range t.Cells {
-		if !c.Measured() {
-			list = append(list, notMeasured(c.Name, c.Missing))
-		}
+	words := fmt.Sprintf("%d + %d disturbed", c.Windows-c.Kept, c.Disturbed)
+	if c.Kept > 0 {
+		words += fmt.Sprintf(", %d of them kept", c.Kept)
 	}
-	return list
+	return words
 }
 
+// notMeasured says why a cell has no measurement.
 func notMeasured(name, why string) string {
 	return fmt.Sprintf("%s: not measured: %s", name, cmp.Or(why, "the run ended before"))
 }

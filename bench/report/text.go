@@ -49,7 +49,4 @@ func (s sheet) writeText(w io.Writer) {
 		}
 		fmt.Fprintln(w, strings.TrimRight(b.String(), " "))
 	}
-	for _, item := range s.after {
-		fmt.Fprintf(w, "  %s\n", item)
-	}
 }

@@ -1,16 +1,12 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"os"
 
 	"github.com/urfave/cli/v2"
 
 	"vionet/bench"
 	"vionet/bench/driveronly"
-	"vionet/bench/report"
 )
 
 // driverCommand measures front ends by themselves.
@@ -24,7 +20,7 @@ func driverCommand() *cli.Command {
 			"growth/transmit/split/simple/burst8 (the same, as one thing grows).",
 		Flags: append(append(windowFlags(), &cli.BoolFlag{Name: "list", Usage: "print the names of the cells that would be measured"}), resultFlags()...),
 		Action: func(c *cli.Context) error {
-			return benchReport(c, bench.Settings.ListDriver, bench.Settings.Driver)
+			return measured(c, bench.Settings.ListDriver, bench.Settings.Driver)
 		},
 	}
 }
@@ -36,39 +32,9 @@ func startCommand() *cli.Command {
 		Usage: "measure the time from the start of a front end to its first packet, and its memory",
 		Flags: append(windowFlags(), resultFlags()...),
 		Action: func(c *cli.Context) error {
-			return benchReport(c, nil, bench.Settings.Start)
+			return measured(c, nil, bench.Settings.Start)
 		},
 	}
-}
-
-// benchReport runs a benchmark that gives a report, and writes it; or lists its cells.
-func benchReport(c *cli.Context, list func(bench.Settings) []string, run func(bench.Settings, context.Context) (report.Report, error)) error {
-	s, err := benchSettings(c)
-	if err != nil {
-		return err
-	}
-	if c.Bool("list") {
-		for _, name := range list(s) {
-			fmt.Fprintln(c.App.Writer, name)
-		}
-		return nil
-	}
-	s.Warn = func(text string) { fmt.Fprintln(c.App.ErrWriter, "bench:", text) }
-	s.Progress = func(p bench.Progress) { fmt.Fprintln(c.App.ErrWriter, p.Cell) }
-	ctx, stop := untilInterrupted(c.Context)
-	defer stop()
-	r, err := run(s, ctx)
-	if err == nil || errors.Is(err, bench.ErrNothing) {
-		r.Commit, r.Command = buildCommit(), commandLine(c)
-		err = errors.Join(err, writeResults(c, r))
-	}
-	if ctx.Err() != nil {
-		err = errors.Join(err, errors.New("interrupted"))
-	}
-	if err != nil {
-		return fmt.Errorf("bench: %w", err)
-	}
-	return nil
 }
 
 // driverBackendCommand is a process of driverCommand and startCommand.

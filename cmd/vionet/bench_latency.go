@@ -27,7 +27,7 @@ func latencyCommand() *cli.Command {
 			if d := c.Duration("soak"); d > 0 {
 				run = func(s bench.Settings, ctx context.Context) (report.Report, error) { return s.Soak(ctx, d) }
 			}
-			return benchReport(c, bench.Settings.ListLatency, run)
+			return measured(c, bench.Settings.ListLatency, run)
 		},
 	}
 }

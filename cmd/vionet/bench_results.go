@@ -122,7 +122,7 @@ func buildCommit() string {
 
 // commandLine is the command that made a report, without the program's directory.
 func commandLine(c *cli.Context) string {
-	words := []string{"vionet", "bench"}
+	words := []string{c.Command.HelpName}
 	for _, name := range c.LocalFlagNames() {
 		words = append(words, fmt.Sprintf("--%s=%v", name, c.Value(name)))
 	}

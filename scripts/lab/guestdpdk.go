@@ -1,53 +1,61 @@
 package lab
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strings"
 )
 
-// GuestTestpmd is the place of dpdk-testpmd in a guest that has DPDKFiles.
-const GuestTestpmd = "/bin/dpdk-testpmd"
+// guestTestpmd is the place of dpdk-testpmd in a guest that has DPDKFiles.
+const guestTestpmd = "/bin/dpdk-testpmd"
 
-// guestDrivers are the drivers that testpmd needs on a virtio-net function. It looks
-// for them itself, as files whose names end in ".so".
+// guestDrivers are the drivers that testpmd needs on a virtio-net function, each
+// after those that it needs itself.
 var guestDrivers = []string{"librte_bus_pci.so", "librte_mempool_ring.so", "librte_net_virtio.so"}
 
-// DPDKFiles are this host's dpdk-testpmd with all that it loads, about 20 MB, for
-// Config.Files.
-func DPDKFiles(ctx context.Context) (map[string]string, error) {
+// GuestDPDK is this host's dpdk-testpmd for a guest: the beginning of its command line,
+// for Config.Program or Config.Beside, and for Config.Files it and all that it loads,
+// about 20 MB.
+func GuestDPDK(ctx context.Context) (argv []string, files map[string]string, err error) {
 	program, err := exec.LookPath("dpdk-testpmd")
 	if err != nil {
-		return nil, fmt.Errorf("%w: install dpdk-dev", err)
+		return nil, nil, fmt.Errorf("%w: install dpdk-dev", err)
 	}
-	files := map[string]string{GuestTestpmd: program}
+	argv, files = []string{guestTestpmd}, map[string]string{guestTestpmd: program}
 	programs := []string{program}
 	for _, name := range guestDrivers {
-		found, _ := filepath.Glob(filepath.Join("/usr/lib/*/dpdk/pmds-*", name))
-		if len(found) != 1 {
-			return nil, fmt.Errorf("%d files %s of DPDK: install dpdk-dev", len(found), name)
+		found, _ := filepath.Glob(filepath.Join("/usr/lib/*/dpdk/pmds-*", name+".[0-9]*"))
+		if len(found) == 0 {
+			return nil, nil, fmt.Errorf("no %s of DPDK: install dpdk-dev", name)
 		}
-		files[found[0]] = found[0]
-		programs = append(programs, found[0])
+		driver := found[0] // the shortest name, which others ask for
+		files[libraryPlace(driver)] = driver
+		argv = append(argv, "-d", filepath.Base(driver))
+		programs = append(programs, driver)
 	}
 	// The C library opens it by name when a thread is cancelled.
 	if unwinder, _ := filepath.Glob("/lib/*/libgcc_s.so.1"); len(unwinder) > 0 {
-		files[unwinder[0]] = unwinder[0]
+		files[libraryPlace(unwinder[0])] = unwinder[0]
 	}
 	for _, p := range programs {
 		if err := addLibraries(ctx, files, p); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return files, nil
+	return argv, files, nil
 }
 
-// library is a line of ldd's, a library that lies where the program finds it.
-var library = regexp.MustCompile(`(?:=> )?(/\S+) \(0x`)
+// libraryPlace is where a guest has a shared library. All lie in one directory, so
+// that none is there under two names, which would be loaded twice.
+func libraryPlace(library string) string { return filepath.Join("/lib", filepath.Base(library)) }
+
+// What ldd prints of a library, and of the loader, which lies where programs say.
+var (
+	library = regexp.MustCompile(`(?m)=> (/\S+) \(0x`)
+	loader  = regexp.MustCompile(`(?m)^\s*(/\S+) \(0x`)
+)
 
 // addLibraries adds the shared libraries of a program and its loader.
 func addLibraries(ctx context.Context, files map[string]string, program string) error {
@@ -55,10 +63,11 @@ func addLibraries(ctx context.Context, files map[string]string, program string) 
 	if err != nil {
 		return err
 	}
-	for lines := bufio.NewScanner(strings.NewReader(said)); lines.Scan(); {
-		if m := library.FindStringSubmatch(lines.Text()); m != nil {
-			files[m[1]] = m[1]
-		}
+	for _, m := range library.FindAllStringSubmatch(said, -1) {
+		files[libraryPlace(m[1])] = m[1]
+	}
+	for _, m := range loader.FindAllStringSubmatch(said, -1) {
+		files[m[1]] = m[1]
 	}
 	return nil
 }

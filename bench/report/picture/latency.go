@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"gonum.org/v1/plot"
@@ -28,7 +27,7 @@ func OfLatencies(t report.LatencyTable) (Picture, error) {
 		size := cell.At.Value(report.Size)
 		if panels[size] == nil {
 			sizes = append(sizes, size)
-			panels[size] = newPanel(size, "frames that are as fast or faster", "µs")
+			panels[size] = newPanel(size, "% of the frames that were as fast or faster", "µs")
 			p.panels = append(p.panels, panels[size])
 		}
 		for _, l := range []struct {
@@ -52,7 +51,7 @@ func OfLatencies(t report.LatencyTable) (Picture, error) {
 	for _, panel := range p.panels {
 		logarithmic(panel)
 	}
-	sameHeight(p.panels)
+	sameScale(p.panels)
 	return p, nil
 }
 
@@ -102,28 +101,21 @@ func distribution(l report.Latency) (points plotter.XYs) {
 func logarithmic(p *plot.Plot) {
 	p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
 	p.X.Min = 1
-	p.X.Max = math.Pow(10, math.Ceil(math.Log10(p.X.Max)))
 	p.Y.Min = math.Pow(10, math.Floor(math.Log10(p.Y.Min)))
 	p.Y.Max = math.Pow(10, math.Ceil(math.Log10(p.Y.Max)))
 	p.X.Tick.Marker = plot.TickerFunc(shares)
 	p.Y.Tick.Marker = plot.TickerFunc(decades)
 }
 
-// shares are the marks of the horizontal axis: 0 %, 90 %, 99 %, …
+// shares are the marks of the horizontal axis: 0, 90, 99, 99.9, …
 func shares(_, most float64) (ticks []plot.Tick) {
-	label := "0 %"
+	labels := []string{"0", "90", "99", "99.9"}
 	for x := 1.0; x <= most; x *= 10 {
-		ticks = append(ticks, plot.Tick{Value: x, Label: label})
-		switch len(ticks) {
-		case 1:
-			label = "90 %"
-		case 2:
-			label = "99 %"
-		case 3:
-			label = "99.9 %"
-		default:
-			label = strings.Replace(label, " %", "9 %", 1)
+		i := len(ticks)
+		if i == len(labels) {
+			labels = append(labels, labels[i-1]+"9")
 		}
+		ticks = append(ticks, plot.Tick{Value: x, Label: labels[i]})
 	}
 	return ticks
 }

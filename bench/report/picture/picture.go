@@ -9,6 +9,7 @@ package picture
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"io"
 	"os"
@@ -81,7 +82,11 @@ func (p Picture) WriteSVG(w io.Writer) error {
 	width, height := p.size()
 	c := vgsvg.New(width, height)
 	p.draw(draw.New(c))
-	_, err := c.WriteTo(w)
+	var svg bytes.Buffer
+	if _, err := c.WriteTo(&svg); err != nil {
+		return err
+	}
+	_, err := w.Write(bytes.ReplaceAll(svg.Bytes(), []byte(typeface), []byte(alternatives)))
 	return err
 }
 

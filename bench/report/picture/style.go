@@ -44,8 +44,12 @@ func (l look) line() draw.LineStyle {
 	return draw.LineStyle{Color: l.colour(), Width: 1.6, Dashes: dashes[l.shade%len(dashes)]}
 }
 
-// whisker is the line of an error bar.
-var whisker = draw.LineStyle{Color: ink, Width: 0.8}
+// typeface is that of all letters. Who does not have it takes another that has letters
+// of the same width.
+const (
+	typeface     = "font-family:Liberation Sans;"
+	alternatives = "font-family:Liberation Sans,Arial,Helvetica,sans-serif;"
+)
 
 // style is that of letters so many points high.
 func style(size vg.Length) text.Style {

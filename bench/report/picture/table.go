@@ -3,11 +3,13 @@ package picture
 import (
 	"cmp"
 	"fmt"
+	"image/color"
 	"slices"
 	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg/draw"
 
 	"vionet/bench/report"
 )
@@ -59,7 +61,7 @@ func OfTable(t report.Table) (Picture, error) {
 		p.legend = legend
 		p.panels = append(p.panels, panel)
 	}
-	sameHeight(p.panels)
+	sameScale(p.panels)
 	return p, nil
 }
 
@@ -71,11 +73,14 @@ func axisTitle(c report.Coordinate) string {
 	return string(c)
 }
 
-// sameHeight gives all panels the vertical axis of the highest.
-func sameHeight(panels []*plot.Plot) {
-	top := slices.MaxFunc(panels, func(a, b *plot.Plot) int { return cmp.Compare(a.Y.Max, b.Y.Max) }).Y.Max
+// sameScale gives all panels a vertical axis that serves for each.
+func sameScale(panels []*plot.Plot) {
+	least, most := panels[0].Y.Min, panels[0].Y.Max
 	for _, p := range panels {
-		p.Y.Max = top
+		least, most = min(least, p.Y.Min), max(most, p.Y.Max)
+	}
+	for _, p := range panels {
+		p.Y.Min, p.Y.Max = least, most
 	}
 }
 
@@ -158,8 +163,8 @@ func (m *middles) add(x float64, q report.Quartiles) {
 	m.YErrors = append(m.YErrors, struct{ Low, High float64 }{q.Median - q.Q1, q.Q3 - q.Median})
 }
 
-// whiskers are the error bars.
-func (m middles) whiskers(p *plot.Plot) error {
+// whiskers adds the error bars.
+func (m middles) whiskers(p *plot.Plot, in color.Color) error {
 	if len(m.XYs) == 0 {
 		return nil
 	}
@@ -167,7 +172,7 @@ func (m middles) whiskers(p *plot.Plot) error {
 	if err != nil {
 		return err
 	}
-	bars.LineStyle, bars.CapWidth = whisker, 4
+	bars.LineStyle, bars.CapWidth = draw.LineStyle{Color: in, Width: 0.8}, 4
 	p.Add(bars)
 	return nil
 }
@@ -201,7 +206,7 @@ func (c chart) addBars(p *plot.Plot, panel string, i int, s series) (plot.Thumbn
 	}
 	// All places have the same width, also where the last has no bar.
 	p.X.Min, p.X.Max = -0.5, float64(len(c.across))-0.5
-	return bars, tops.whiskers(p)
+	return bars, tops.whiskers(p, ink)
 }
 
 // addLine adds a line through the medians.
@@ -216,5 +221,5 @@ func (c chart) addLine(p *plot.Plot, panel string, _ int, s series) (plot.Thumbn
 	if len(points.XYs) > 0 {
 		p.Add(line)
 	}
-	return line, points.whiskers(p)
+	return line, points.whiskers(p, s.colour())
 }
