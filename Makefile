@@ -10,7 +10,7 @@ RACE = $$(go list ./... | grep -v '/scripts/')
 # The matrices of devices and of clients print a line for each of their cells.
 MATRIX = ^(TestGuestMatrix|TestVhostUserInTheGuest|TestDPDKFrontEnds|TestLinuxGuest.*|TestGuestOnBackEnd|TestOpenVSwitch)$$
 
-.PHONY: help build run vm test deps lint race full matrix bench bench-txqueue bench-zerocopy fuzz fuzz-short
+.PHONY: help build run vm test deps lint race full benchmarks matrix bench bench-guest bench-txqueue bench-zerocopy fuzz fuzz-short
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,7 +24,7 @@ run: build ## open the console on an embedded device; needs nothing, not even ro
 vm: ## open the console in a QEMU guest, on two functions bound to vfio-pci
 	@go run ./scripts/vm
 
-test: deps build lint race full matrix fuzz-short ## run everything; as root, install first what it needs
+test: deps build lint race full benchmarks matrix fuzz-short ## run everything; as root, install first what it needs
 
 deps: ## install, as root, what the tests need, or say what is missing
 	@scripts/deps.sh install
@@ -39,17 +39,23 @@ race: ## run the tests that need no other program under the race detector
 full: ## run all tests but the matrix, skipping none
 	VIONET_FULL=1 go test -p 1 -timeout 15m -skip '$(MATRIX)' ./...
 
+benchmarks: ## run each Go benchmark once: the burst paths of the driver fail it if they allocate
+	go test -run '^$$' -bench . -benchtime 1x ./ring ./mbuf ./driver ./vhost
+
 matrix: ## run the console in a guest over every transport and ring, and every client before the back end; a line each
 	VIONET_FULL=1 go test -timeout 20m -run '$(MATRIX)' -v ./cmd/vionet
 
-bench: build ## measure against DPDK and print the table of ratios
-	go run ./scripts/bench
+bench: build ## measure against DPDK, in at most 20 minutes, and write the figures into docs/BENCHMARKS.md
+	bin/vionet bench all --docs docs --json docs/bench/results.json
+
+bench-guest: build ## measure both drivers in one virtual machine
+	bin/vionet bench guest
 
 bench-txqueue: build ## measure forwarding with and without a transmit buffer, rates and latency
-	go run ./scripts/bench txqueue
+	bin/vionet bench txqueue
 
 bench-zerocopy: build ## measure sending from the application's own memory, by copying and through the kernel
-	go run ./scripts/bench zerocopy
+	bin/vionet bench zerocopy
 
 fuzz: ## run every fuzz target for FUZZTIME (1m) each
 	@scripts/fuzz.sh $(FUZZTIME)

@@ -75,14 +75,17 @@ type Buf struct {
 
 	segs uint16
 
+	// Port is the number of the port that received the packet.
+	Port uint16
+
+	// The rest is for packets that want something: another line.
+
 	// VLAN is the tag control information of RxVLANStripped and TxVLAN.
 	VLAN uint16
 	// L2Len, L3Len and L4Len are the lengths in bytes of the headers.
 	L2Len, L3Len, L4Len uint16
 	// SegSize is the payload of a segment in bytes, for TxTSO, TxUSO and RxLRO.
 	SegSize uint16
-	// Port is the number of the port that received the packet.
-	Port uint16
 	// Hash is the value of RxHash.
 	Hash uint32
 	// CSumStart and CSumOffset tell what RxL4None leaves to do: the checksum
@@ -139,10 +142,11 @@ func (b *Buf) BaseIOVA() uint64 { return b.iova }
 // Head gives the n bytes in front of the data, without making them data: the
 // place of the virtio-net header. It is nil when the headroom is shorter.
 func (b *Buf) Head(n int) []byte {
-	if n > int(b.off) {
+	off := int(b.off)
+	if n < 0 || n > off || off > len(b.mem) {
 		return nil
 	}
-	return b.mem[int(b.off)-n : b.off]
+	return b.mem[off-n : off]
 }
 
 // Raw gives the whole buffer, headroom included, whatever of it is data. It stays

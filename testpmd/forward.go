@@ -3,6 +3,7 @@ package testpmd
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -173,11 +174,17 @@ func (f *forwarding) launch() {
 	running.Store(int32(len(f.workers)))
 	if len(f.workers) == 0 {
 		close(f.done)
+		return
+	}
+	release := holdCollector()
+	for _, w := range f.workers {
+		w.yields = runtime.GOMAXPROCS(0) <= len(f.workers)
 	}
 	for _, w := range f.workers {
 		go func() {
 			w.run()
 			if running.Add(-1) == 0 {
+				release()
 				close(f.done)
 			}
 		}()

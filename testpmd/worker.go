@@ -25,6 +25,7 @@ type worker struct {
 	txFirst int  // bursts to send first
 	stop    *atomic.Bool
 	poller  *port.Poller // nil: it never sleeps
+	yields  bool         // other goroutines depend on it
 	// generates says that the streams make their packets themselves.
 	generates bool
 	begin     time.Time     // of forwarding
@@ -167,10 +168,15 @@ func (w *worker) poll() (waiting int) {
 	return waiting
 }
 
-// rest gives back what was sent and lets other goroutines run.
+// rest gives back what was sent and lets other goroutines run, where there are not
+// enough threads for all of them. Elsewhere it does not: a goroutine that is locked to
+// its thread gets back only after two threads have woken each other, in which time a
+// packet can come.
 func (w *worker) rest() {
 	w.reclaim()
-	runtime.Gosched()
+	if w.yields {
+		runtime.Gosched()
+	}
 }
 
 func (w *worker) reclaim() {

@@ -17,7 +17,7 @@ func run(args []string) int {
 	app := &cli.App{
 		Name:                 "vionet",
 		Usage:                "virtio-net devices in user space",
-		Commands:             []*cli.Command{testpmdCommand(), devbindCommand(), doctorCommand(), completionCommand(), manCommand()},
+		Commands:             []*cli.Command{testpmdCommand(), devbindCommand(), doctorCommand(), benchCommand(), completionCommand(), manCommand()},
 		EnableBashCompletion: true,
 		// Errors are printed here, once.
 		ExitErrHandler: func(*cli.Context, error) {},

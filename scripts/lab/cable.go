@@ -59,7 +59,7 @@ func NewCable(dir string) (*Cable, error) {
 		return nil, fmt.Errorf("cable: %w", err)
 	}
 	c := newCable(datagramWire{UnixConn: conn, far: &net.UnixAddr{Name: far, Net: "unixgram"}})
-	c.Net = datagram(far, near)
+	c.Net = Datagram(far, near)
 	return c, nil
 }
 

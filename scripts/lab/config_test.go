@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -127,5 +128,31 @@ func TestModuleFilesKeepTheirOrder(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{filepath.Join(dir, "b.ko"), filepath.Join(dir, "a.ko.xz")}, host); diff != "" {
 		t.Errorf("host (-want +got):\n%s", diff)
+	}
+}
+
+// With KVM nothing is emulated, and each program beside the first has a serial line.
+func TestProcessorAndSerialLines(t *testing.T) {
+	count := func(argv []string, want ...string) (n int) {
+		for i := range argv {
+			if i+len(want) <= len(argv) && slices.Equal(argv[i:i+len(want)], want) {
+				n++
+			}
+		}
+		return n
+	}
+	emulated := Config{}.withDefaults().qemu(KernelImage{}, "/d")
+	if count(emulated, "-accel", "tcg,thread=multi") != 1 || count(emulated, "-serial") != 1 {
+		t.Errorf("emulated: %q", emulated)
+	}
+	both := Config{KVM: true, Beside: [][]string{{"/a"}, {"/b"}}}.withDefaults().qemu(KernelImage{}, "/d")
+	for _, want := range [][]string{
+		{"-accel", "kvm"}, {"-cpu", "host"}, {"-machine", "q35,kernel-irqchip=split"},
+		{"-chardev", "socket,id=serial1,path=/d/serial1", "-serial", "chardev:serial1"},
+		{"-chardev", "socket,id=serial2,path=/d/serial2", "-serial", "chardev:serial2"},
+	} {
+		if count(both, want...) != 1 {
+			t.Errorf("no %q in %q", want, both)
+		}
 	}
 }

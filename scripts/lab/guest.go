@@ -28,6 +28,10 @@ type Config struct {
 	// Program is the program to run and its arguments: a path in the guest.
 	// Its terminal is the guest's serial console.
 	Program []string
+	// Beside are programs, and their arguments, that run at the same time as
+	// Program, three at most. Each has a serial line of its own, see
+	// Guest.Beside, and ends with the guest.
+	Beside [][]string
 	// Files are files for the guest: path in the guest to path on the host.
 	// All of them are executable there.
 	Files map[string]string
@@ -53,6 +57,9 @@ type Config struct {
 	Hugepages int
 	// CPUs is the number of processors; default 1.
 	CPUs int
+	// KVM has the host's processor run the guest, see KVM; otherwise the
+	// processor is emulated.
+	KVM bool
 	// Arguments are added to QEMU's command line.
 	Arguments []string
 
@@ -99,7 +106,10 @@ func (cfg Config) withDefaults() Config {
 // the kernel's few words, then the program.
 type Guest struct {
 	*Process
-	dir string // initramfs and monitor socket
+	// Beside are the consoles of Config.Beside.
+	Beside []*Console
+
+	dir string // initramfs and sockets
 }
 
 // Start boots a guest and returns at once; the program's first words are to be
@@ -131,6 +141,11 @@ func boot(ctx context.Context, cfg Config, kernel KernelImage, dir string) (*Gue
 	if err := packGuest(ctx, cfg, kernel, dir); err != nil {
 		return nil, err
 	}
+	lines, err := listen(dir, len(cfg.Beside))
+	if err != nil {
+		return nil, err
+	}
+	defer lines.close()
 	argv := append([]string{"qemu-system-x86_64"}, cfg.qemu(kernel, dir)...)
 	if cfg.Namespace != nil {
 		argv = cfg.Namespace.wrap(argv)
@@ -141,7 +156,12 @@ func boot(ctx context.Context, cfg Config, kernel KernelImage, dir string) (*Gue
 		return nil, err
 	}
 	p.name = "guest"
-	return &Guest{Process: p, dir: dir}, nil
+	g := &Guest{Process: p, dir: dir}
+	if g.Beside, err = lines.accept(p.done, cfg.Mirror); err != nil {
+		p.Close()
+		return nil, err
+	}
+	return g, nil
 }
 
 // packGuest builds init and writes dir/initramfs.
@@ -159,7 +179,7 @@ func packGuest(ctx context.Context, cfg Config, kernel KernelImage, dir string) 
 		files[guest] = hosts[i]
 	}
 	j := job.Job{
-		Args: cfg.Program, Env: cfg.Env, Dir: cfg.Dir,
+		Args: cfg.Program, Beside: cfg.Beside, Env: cfg.Env, Dir: cfg.Dir,
 		Modules: modules, Driver: cfg.Driver,
 		Echo: cfg.Person, Rows: uint16(cfg.Rows), Cols: uint16(cfg.Cols),
 	}
@@ -185,10 +205,13 @@ func driverModules(driver string) []string {
 	return nil
 }
 
-// qemu is QEMU's command line. The machine is emulated (TCG), so it runs
-// inside any other virtual machine too.
+// qemu is QEMU's command line. Unless the caller wants KVM, the machine is emulated
+// (TCG), so it runs inside any other virtual machine too.
 func (cfg Config) qemu(kernel KernelImage, dir string) []string {
-	machine := "q35"
+	machine, processor := "q35", []string{"-accel", "tcg,thread=multi", "-cpu", "max"}
+	if cfg.KVM { // an IOMMU that remaps interrupts wants them in user space
+		machine, processor = "q35,kernel-irqchip=split", []string{"-accel", "kvm", "-cpu", "host"}
+	}
 	var argv []string
 	if cfg.shared() {
 		machine += ",memory-backend=ram"
@@ -196,12 +219,15 @@ func (cfg Config) qemu(kernel KernelImage, dir string) []string {
 	}
 	argv = append(argv,
 		"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-		"-accel", "tcg,thread=multi", "-machine", machine, "-cpu", "max",
-		"-smp", strconv.Itoa(cfg.CPUs), "-m", strconv.Itoa(cfg.Memory),
+		"-machine", machine, "-smp", strconv.Itoa(cfg.CPUs), "-m", strconv.Itoa(cfg.Memory),
 		"-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console",
 		"-monitor", "unix:"+monitorPath(dir)+",server=on,wait=off",
 		"-kernel", kernel.Vmlinuz, "-initrd", filepath.Join(dir, "initramfs"),
 		"-append", cfg.kernelLine())
+	argv = append(argv, processor...)
+	for i := range cfg.Beside {
+		argv = append(argv, serialLine(dir, i)...)
+	}
 	if !cfg.NoIOMMU {
 		argv = append(argv, "-device", "intel-iommu")
 	}

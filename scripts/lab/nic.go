@@ -69,9 +69,9 @@ func VhostUserServer(socket string, queues int) Net {
 	return n
 }
 
-// datagram is a pair of Unix datagram sockets, one frame a datagram: QEMU
+// Datagram is a pair of Unix datagram sockets, one frame a datagram: QEMU
 // receives on local and sends to remote. See NewCable.
-func datagram(local, remote string) Net {
+func Datagram(local, remote string) Net {
 	return Net{kind: "dgram", options: fmt.Sprintf(
 		"local.type=unix,local.path=%s,remote.type=unix,remote.path=%s", local, remote)}
 }

@@ -1,5 +1,5 @@
 // Command init is the first process of a lab guest: it makes the guest ready,
-// runs one program on the serial console, reports its exit status there and
+// runs its programs on serial lines, reports its exit status there and
 // switches the machine off. It is linked statically and needs no other file.
 package main
 
@@ -51,27 +51,22 @@ func run() (int, error) {
 			return job.InitFailed, err
 		}
 	}
-	return runProgram(j)
+	return runPrograms(j)
 }
 
-// runProgram runs the job's program in a session of its own with the console
-// as controlling terminal, so that Ctrl-C reaches it and not init.
-func runProgram(j job.Job) (int, error) {
+// runPrograms starts the job's programs and gives the exit status of the first, the
+// others' is nobody's business.
+func runPrograms(j job.Job) (int, error) {
 	if len(j.Args) == 0 {
 		return job.InitFailed, fmt.Errorf("%s names no program", job.File)
 	}
-	tty, err := openConsole(j)
-	if err != nil {
-		return job.InitFailed, err
+	for i, argv := range j.Beside {
+		if _, err := start(j, argv, i+1); err != nil {
+			return job.InitFailed, err
+		}
 	}
-	defer tty.Close()
-
-	cmd := exec.Command(j.Args[0], j.Args[1:]...)
-	cmd.Env = append([]string{"PATH=/bin", "HOME=/tmp", "TMPDIR=/tmp"}, j.Env...)
-	cmd.Dir = j.Dir
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, tty, tty
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0}
-	if err := cmd.Start(); err != nil {
+	cmd, err := start(j, j.Args, 0)
+	if err != nil {
 		return job.InitFailed, err
 	}
 	err = cmd.Wait()
@@ -83,6 +78,23 @@ func runProgram(j job.Job) (int, error) {
 		return status.ExitStatus(), nil
 	}
 	return job.InitFailed, fmt.Errorf("%s: %w", j.Args[0], err)
+}
+
+// start starts a program in a session of its own with a serial line as controlling
+// terminal, so that Ctrl-C reaches it and not init.
+func start(j job.Job, argv []string, line int) (*exec.Cmd, error) {
+	tty, err := openConsole(j, line)
+	if err != nil {
+		return nil, err
+	}
+	defer tty.Close() // the program has it
+
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Env = append([]string{"PATH=/bin", "HOME=/tmp", "TMPDIR=/tmp"}, j.Env...)
+	cmd.Dir = j.Dir
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, tty, tty
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0}
+	return cmd, cmd.Start()
 }
 
 // powerOff lets the console drain before the machine is gone. Should the

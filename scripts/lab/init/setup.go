@@ -12,8 +12,8 @@ import (
 	"vionet/scripts/lab/job"
 )
 
-// serial is the console device that the kernel command line names.
-const serial = "/dev/ttyS0"
+// serial is a serial line by its number; that of the kernel command line is the first.
+func serial(line int) string { return fmt.Sprintf("/dev/ttyS%d", line) }
 
 // What a virtio network function looks like in sysfs.
 const (
@@ -108,11 +108,11 @@ func attribute(dir, name string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// openConsole opens the serial line as the program's terminal: with its usual
+// openConsole opens a serial line as a program's terminal: with its usual
 // line editing and signals, but without echo unless the job wants it, so that
 // a test reads answers and not its own words.
-func openConsole(j job.Job) (*os.File, error) {
-	tty, err := os.OpenFile(serial, os.O_RDWR|unix.O_NOCTTY, 0)
+func openConsole(j job.Job, line int) (*os.File, error) {
+	tty, err := os.OpenFile(serial(line), os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +129,7 @@ func openConsole(j job.Job) (*os.File, error) {
 	}
 	if err != nil {
 		tty.Close()
-		return nil, fmt.Errorf("set up %s: %w", serial, err)
+		return nil, fmt.Errorf("set up %s: %w", serial(line), err)
 	}
 	return tty, nil
 }

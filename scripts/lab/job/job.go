@@ -18,6 +18,9 @@ type Job struct {
 	// Args is the program, a path in the guest, and its arguments. It gets
 	// the serial console as its terminal.
 	Args []string
+	// Beside are programs, with their arguments, that run at the same time;
+	// each has the next serial line as its terminal.
+	Beside [][]string
 	// Env is added to the guest's environment, as KEY=value.
 	Env []string
 	// Dir is the program's working directory.

@@ -1,0 +1,131 @@
+// Package guest measures vionet and DPDK inside a virtual machine. Both are in the
+// same guest, each with a function of its own on vfio-pci, and forward in turn for
+// short windows; what counts is the ratio of neighbouring windows.
+//
+// The host is one of two. DPDK's vhost polls, so that the drivers need no kick; behind
+// an IOMMU it has QEMU translate the addresses. QEMU's own device sleeps when it has
+// nothing to do: every burst into an idle queue leaves the guest with a kick, and every
+// address goes through the IOMMU, where there is one. Frames reach it through datagram
+// sockets, whose other end is in this process.
+//
+// Without KVM the guest's processor is emulated. Every instruction then costs some ten
+// of the host's, vector instructions more, and memory that both sides touch costs no
+// more than any other. The ratios of such a guest say how many instructions a driver
+// needs, not how it does on hardware.
+package guest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"runtime"
+	"strings"
+
+	"vionet/bench/report"
+	"vionet/bench/turns"
+	"vionet/scripts/lab"
+)
+
+// Settings say what is measured, and for how long.
+type Settings struct {
+	Vionet string         // the vionet binary
+	Plan   turns.Plan     // of a cell
+	Cells  *regexp.Regexp // selects cells by their names; nil: all
+	// Tell is told of each cell when it is over, how many are, and of how many; and
+	// of an error with all that was said until then. Nil is nobody.
+	Tell func(done, total int, cell report.Cell, err error)
+}
+
+// selected are the cells of a machine that are to be measured.
+func (s Settings) selected(m machine) (cells []cell) {
+	for _, c := range m.cells() {
+		if s.Cells == nil || s.Cells.MatchString(c.name()) {
+			cells = append(cells, c)
+		}
+	}
+	return cells
+}
+
+// List gives the names of the selected cells.
+func (s Settings) List() (names []string) {
+	for _, m := range machines {
+		for _, c := range s.selected(m) {
+			names = append(names, c.name())
+		}
+	}
+	return names
+}
+
+// Measure measures the selected cells. The error is about what none can do without;
+// what goes wrong in a cell stands in that cell. When ctx ends the cells that are left
+// say so.
+func Measure(ctx context.Context, s Settings) (report.Table, error) {
+	t := report.Table{
+		Name: "guest", Title: "In the guest, vionet and DPDK in turn", Unit: report.Mpps,
+		Drawing: &report.Drawing{Kind: report.Bars, Across: report.Topology, Panels: report.Size},
+	}
+	total := len(s.List())
+	if total == 0 {
+		return t, errors.New("no cell has such a name")
+	}
+	if err := needs(); err != nil {
+		return t, err
+	}
+	processor := "kvm"
+	t.Note = "The guest runs with KVM."
+	if err := lab.KVM(ctx); err != nil {
+		processor = "tcg"
+		t.Note = fmt.Sprintf("The guest's processor is emulated (TCG), since there is no KVM here: %v.", err)
+	}
+	t.Note += " Each driver has a function of its own in the same guest. DPDK's vhost polls; QEMU's device is kicked."
+	for _, m := range machines {
+		m.processor = processor
+		m.measure(ctx, s, func(c report.Cell, err error) {
+			t.Cells = append(t.Cells, c)
+			if s.Tell != nil {
+				s.Tell(len(t.Cells), total, c, err)
+			}
+		})
+	}
+	return t, nil
+}
+
+// needs says what is missing, and how to get it.
+func needs() error {
+	for program, in := range map[string]string{"qemu-system-x86_64": "qemu-system-x86", "dpdk-testpmd": "dpdk-dev", "go": "golang"} {
+		if _, err := exec.LookPath(program); err != nil {
+			return fmt.Errorf("%w: apt-get install %s", err, in)
+		}
+	}
+	if runtime.NumCPU() < 2 {
+		return errors.New("one processor: a guest and its host need one each")
+	}
+	return nil
+}
+
+// measure boots one machine and measures its selected cells.
+func (m machine) measure(ctx context.Context, s Settings, over func(report.Cell, error)) {
+	selected := s.selected(m)
+	if len(selected) == 0 {
+		return
+	}
+	r, err := m.boot(ctx, s.Vionet)
+	if err == nil {
+		defer r.close()
+	}
+	for _, c := range selected {
+		cell := c.empty()
+		if err == nil {
+			// A machine that failed once is not to be trusted with the rest.
+			err = r.run(ctx, s.Plan, c, &cell)
+		}
+		if err != nil {
+			// The first line is the error, those behind it are a dialogue.
+			cell.Missing, _, _ = strings.Cut(cmp.Or(context.Cause(ctx), err).Error(), "\n")
+		}
+		over(cell, err)
+	}
+}
