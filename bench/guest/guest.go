@@ -117,15 +117,18 @@ func (m machine) measure(ctx context.Context, s Settings, over func(report.Cell,
 		defer r.close()
 	}
 	for _, c := range selected {
-		cell := c.empty()
-		if err == nil {
-			// A machine that failed once is not to be trusted with the rest.
-			err = r.run(ctx, s.Plan, c, &cell)
+		cell, failed := c.empty(), err
+		if failed == nil {
+			failed = r.run(ctx, s.Plan, c, &cell)
 		}
-		if err != nil {
+		if failed != nil {
+			failed = cmp.Or(context.Cause(ctx), failed)
 			// The first line is the error, those behind it are a dialogue.
-			cell.Missing, _, _ = strings.Cut(cmp.Or(context.Cause(ctx), err).Error(), "\n")
+			cell.Missing, _, _ = strings.Cut(failed.Error(), "\n")
 		}
-		over(cell, err)
+		if !errors.Is(failed, errIdle) {
+			err = failed // a machine that failed once is not to be trusted with the rest
+		}
+		over(cell, failed)
 	}
 }

@@ -221,9 +221,9 @@ func TestDisturbance(t *testing.T) {
 		disturbed bool
 	}{
 		{1000, 1000, false},
-		{1000, 950, false},
-		{1000, 949, true},
-		{900, 1000, true},
+		{1000, 900, false},
+		{1000, 899, true},
+		{800, 1000, true},
 	} {
 		err := disturbance(before, map[string]time.Duration{"a": 5 + c.a, "b": 7 + c.b}, 1000)
 		if (err != nil) != c.disturbed {

@@ -169,10 +169,13 @@ func (r *rig) run(ctx context.Context, plan turns.Plan, c cell, to *report.Cell)
 	to.Ratio = report.QuartilesOf(turns.Ratios(result.Samples[1], result.Samples[0], rate.mpps))
 	to.Windows, to.Disturbed = len(result.Samples[0]), result.Disturbed
 	if to.Ratio.Median == 0 {
-		return errors.New("nothing was forwarded")
+		return errIdle
 	}
 	return nil
 }
+
+// errIdle is the error of a cell in which one of the contestants did nothing.
+var errIdle = errors.New("no frame was moved in most of the windows")
 
 // rate is what a contestant did in a window, in packets a second.
 type rate float64

@@ -95,8 +95,8 @@ func pinGuest(qemu int) error {
 }
 
 // undisturbed is the share of a core that whoever polls on it has when nobody else
-// wants it.
-const undisturbed = 0.95
+// wants it for long: some threads of the benchmark itself wake up now and then.
+const undisturbed = 0.9
 
 // disturbance is an error if one of those that poll had less. On a core that is shared
 // the two ends of a ring run by turns, and whatever they are they move a ring at a turn.

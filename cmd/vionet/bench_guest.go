@@ -15,8 +15,9 @@ import (
 	"vionet/bench/turns"
 )
 
-// The windows of a cell in a guest: as long as elsewhere, but fewer.
-const guestWindows, guestWindow = 5, 200 * time.Millisecond
+// The windows of a cell in a guest. To start and to stop forwarding there takes longer
+// than a window.
+const guestWindows, guestWindow = 4, 150 * time.Millisecond
 
 // guestCommand measures in a virtual machine.
 func guestCommand() *cli.Command {
