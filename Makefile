@@ -42,8 +42,8 @@ full: ## run all tests but the matrix, skipping none
 matrix: ## run the console in a guest over every transport and ring, and every client before the back end; a line each
 	VIONET_FULL=1 go test -timeout 20m -run '$(MATRIX)' -v ./cmd/vionet
 
-bench: build ## measure against DPDK and print the table of ratios
-	bin/vionet bench
+bench: build ## measure against DPDK, in at most 20 minutes, and write the figures into docs/BENCHMARKS.md
+	bin/vionet bench all --docs docs --json docs/bench/results.json
 
 bench-guest: build ## measure both drivers in one virtual machine
 	bin/vionet bench guest

@@ -15,6 +15,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"vionet/bench/peer"
@@ -39,7 +40,7 @@ type Settings struct {
 
 // Progress is how far a run is.
 type Progress struct {
-	Done, Total int    // windows
+	Done, Total int    // windows; no total where it is not known
 	Cell        string // the one that is measured, or was measured last
 	Finished    bool   // Cell is done
 }
@@ -60,8 +61,12 @@ func (s Settings) matrix() *matrix {
 	case s.Cells == nil:
 		return chosen()
 	}
-	whole := regexp.MustCompile(`^(?:` + s.Cells.String() + `)$`)
-	return all().only(whole.MatchString)
+	return all().only(wholly(s.Cells).MatchString)
+}
+
+// wholly matches what re does from the first character to the last.
+func wholly(re *regexp.Regexp) *regexp.Regexp {
+	return regexp.MustCompile(`^(?:` + re.String() + `)$`)
 }
 
 // List is the names of the cells that the settings select: those that Cells matches from
@@ -147,7 +152,8 @@ func (s Settings) measure(ctx context.Context, selected *matrix, st *stage, lack
 		if err != nil {
 			st.end(func(e entrant) bool { return slices.Contains(t.entrants, e) })
 			for _, c := range t.comparisons {
-				c.cell.Missing = err.Error()
+				// What the peers printed is for the warning.
+				c.cell.Missing, _, _ = strings.Cut(err.Error(), "\n")
 				cells[c.cell.Name] = c.cell
 			}
 			if lack == nil {

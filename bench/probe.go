@@ -32,8 +32,11 @@ type probe struct {
 	frames      [][]byte // what is sent, in turn
 	interval    time.Duration
 
-	next int    // of frames
-	turn uint64 // of run
+	next    int // of frames
+	refused int // frames for which there was no room
+
+	turn uint64        // of run
+	held time.Duration // the longest that this end was kept from polling
 	tx   port.TxQueue
 	rx   port.RxQueue
 	pkts [64]*mbuf.Buf
@@ -152,12 +155,28 @@ func (p *probe) Kill() {
 // Measure sends for a window, at the rate of the probe. What was not back when the
 // window and a while more are over is lost.
 func (p *probe) Measure(ctx context.Context, window time.Duration) (d delays, err error) {
+	err = p.poll(ctx, func(cache *mbuf.Cache) error {
+		sent := p.run(cache, window)
+		if len(p.seen) == 0 {
+			return fmt.Errorf("none of %d frames came back", sent)
+		}
+		lost := sent - len(p.seen)
+		d = summarise(p.seen)
+		d.lost = lost
+		return nil
+	})
+	return d, err
+}
+
+// poll lets the switch run while f does, on the probe's core and undisturbed by this
+// process's garbage collector.
+func (p *probe) poll(ctx context.Context, f func(*mbuf.Cache) error) error {
 	if err := p.Resume(); err != nil {
-		return d, err
+		return err
 	}
 	defer p.Pause()
 	if err := turns.Sleep(ctx, peer.WarmUp); err != nil {
-		return d, err
+		return err
 	}
 	defer onCore(peerCore)()
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
@@ -167,30 +186,30 @@ func (p *probe) Measure(ctx context.Context, window time.Duration) (d delays, er
 	p.tx.UseCache(cache)
 	p.rx.UseCache(cache)
 	p.run(cache, peer.WarmUp)
-	sent := p.run(cache, window)
-	if err := errors.Join(p.tx.Err(), p.rx.Err(), p.Processes[0].Alive()); err != nil {
-		return d, fmt.Errorf("%s: %w", p.Name, err)
+	failed := f(cache)
+	if err := errors.Join(p.tx.Err(), p.rx.Err(), p.Processes[0].Alive(), failed); err != nil {
+		return fmt.Errorf("%s: %w", p.Name, err)
 	}
-	if len(p.seen) == 0 {
-		return d, fmt.Errorf("%s: none of %d frames came back", p.Name, sent)
-	}
-	lost := sent - len(p.seen)
-	d = summarise(p.seen)
-	d.lost = lost
-	return d, nil
+	return nil
 }
+
+// pace changes the rate, in frames a second.
+func (p *probe) pace(rate int) { p.interval = time.Second / time.Duration(rate) }
 
 // homeward is how long the probe waits for its last frames.
 const homeward = 5 * time.Millisecond
 
 // run sends for a window, leaves the latencies in p.seen, and gives the number of
-// frames that were sent. A frame for which there is no room is not sent at all.
+// frames that were sent. A frame for which there is no room is not sent at all, and
+// counted in p.refused.
 func (p *probe) run(cache *mbuf.Cache, window time.Duration) (sent int) {
 	p.turn++
-	p.seen = p.seen[:0]
+	p.seen, p.refused, p.held = p.seen[:0], 0, 0
 	begin := time.Now()
-	due := time.Duration(0)
+	due, last := time.Duration(0), time.Duration(0)
 	for now := due; now < window+homeward; now = time.Since(begin) {
+		p.held = max(p.held, now-last)
+		last = now
 		if now >= due && now < window {
 			sent += p.send(cache, begin)
 			// A probe that was held up leaves out what it missed.
@@ -229,6 +248,7 @@ func (p *probe) send(cache *mbuf.Cache, begin time.Time) int {
 	p.putStamp(data, time.Since(begin))
 	if p.tx.Burst(one) == 0 {
 		cache.Put(one)
+		p.refused++
 		return 0
 	}
 	return 1

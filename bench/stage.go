@@ -136,7 +136,7 @@ func chosenPaths(e entrant, guest *peer.Process) (string, error) {
 }
 
 // flowing is how long the first packet may take once both ends forward.
-const flowing = 3 * time.Second
+const flowing = 10 * time.Second
 
 // carry gives a player a load, waits until packets move, and stops it again.
 func (p *player) carry(ctx context.Context, l load, wires []int) error {

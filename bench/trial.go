@@ -110,7 +110,7 @@ func (c comparison) outcome(r turns.Result[peer.Sample], entrants []entrant, pat
 		}
 	}
 	cell.Ratio = report.QuartilesOf(turns.Ratios(r.Samples[of], r.Samples[against], peer.Sample.Packets))
-	cell.Windows, cell.Disturbed = len(r.Samples[of]), r.Disturbed
+	cell.Windows, cell.Disturbed, cell.Kept = len(r.Samples[of]), r.Disturbed, r.Kept
 	return cell
 }
 

@@ -53,7 +53,7 @@ func (d *Device) setupRxQueue(q *RxQueue, i int) error {
 	}
 	q.cache = q.own
 	q.room = d.cfg.Pool.BufSize() - mbuf.Headroom + q.hdrLen
-	q.bufs = make([]*mbuf.Buf, q.size)
+	q.bufs = newBufTable(q.size)
 	// Start kicks, whatever the device wants: before DRIVER_OK it must not be
 	// notified (virtio 1.2, section 3.1.1).
 	q.fill()
@@ -98,7 +98,7 @@ func (d *Device) setupTxQueue(q *TxQueue, i int) error {
 		q.free()
 		return fmt.Errorf("%w: free threshold %d: must be less than the %d descriptors", port.ErrInvalid, q.reclaimAt, q.limit)
 	}
-	q.bufs = make([]*mbuf.Buf, q.size)
+	q.bufs = newBufTable(q.size)
 	return nil
 }
 

@@ -44,17 +44,16 @@ func (q *RxQueue) receiveMerged(pkts []*mbuf.Buf) (n int, bytes uint64) {
 			break
 		}
 		q.peek(used)
-		for i, c := range used {
-			b := q.arrived[i]
-			if q.isWhole(c, q.counts[i]) {
-				b.SetReceived(mbuf.Headroom, int(c.Len)-q.hdrLen)
-				b.Port = q.portID
-			} else if b = q.merge(c); b == nil {
-				continue
+		for at := 0; at < len(used); at++ {
+			whole, size := q.acceptWhole(used, at, pkts[n:])
+			n, bytes, at = n+whole, bytes+size, at+whole
+			if at == len(used) {
+				break
 			}
-			bytes += uint64(b.PacketLen())
-			pkts[n] = b
-			n++
+			if b := q.merge(used[at]); b != nil {
+				pkts[n] = b
+				n, bytes = n+1, bytes+uint64(b.PacketLen())
+			}
 		}
 	}
 	return n, bytes
@@ -64,18 +63,51 @@ func (q *RxQueue) receiveMerged(pkts []*mbuf.Buf) (n int, bytes uint64) {
 // is a loop of its own so that the processor waits for the cache lines of many
 // headers, which the device has just written, at once.
 func (q *RxQueue) peek(used []ring.Completion) {
+	arrived, counts := q.arrived[:len(used)], q.counts[:len(used)]
+	q.bufs.find(used, arrived)
 	offset := mbuf.Headroom - q.hdrLen + numBuffersOffset
-	for i, c := range used {
-		b := q.bufs[c.Head]
-		q.arrived[i] = b
-		q.counts[i] = binary.LittleEndian.Uint16(b.Raw()[offset:])
+	for i, b := range arrived {
+		counts[i] = numBuffers(b.Raw(), offset)
 	}
 }
 
-// isWhole reports whether a used buffer is a good packet all by itself, as
-// nearly every one is; merge looks closer at the others.
-func (q *RxQueue) isWhole(c ring.Completion, buffers uint16) bool {
-	return buffers == 1 && q.partial.missing == 0 && c.Len >= uint32(q.hdrLen)+minFrame && c.Len <= uint32(q.room)
+// numBuffers reads num_buffers at an offset of a buffer; in one so short that it
+// is not there, it is 0.
+func numBuffers(raw []byte, offset int) uint16 {
+	if offset < 0 || offset > len(raw) {
+		return 0
+	}
+	field := raw[offset:]
+	if len(field) < 2 {
+		return 0
+	}
+	return binary.LittleEndian.Uint16(field)
+}
+
+// acceptWhole makes packets of used buffers, from number first on and up to one
+// that is not a good packet all by itself, as nearly every one is; merge looks
+// closer at the others. It returns how many and their bytes.
+func (q *RxQueue) acceptWhole(used []ring.Completion, first int, pkts []*mbuf.Buf) (n int, bytes uint64) {
+	if q.partial.missing > 0 {
+		return 0, 0
+	}
+	arrived, counts := q.arrived[first:len(used)], q.counts[first:len(used)]
+	used = used[first:][:len(arrived)]
+	counts, pkts = counts[:len(arrived)], pkts[:len(arrived)]
+	hdrLen, portID := uint32(q.hdrLen), q.portID
+	least := hdrLen + minFrame
+	spread := uint32(q.room) - least // Configure checked the room
+	for i, b := range arrived {
+		size := used[i].Len
+		if counts[i] != 1 || size-least > spread {
+			return i, bytes
+		}
+		b.SetReceived(mbuf.Headroom, int(size-hdrLen))
+		b.Port = portID
+		bytes += uint64(size - hdrLen)
+		pkts[i] = b
+	}
+	return len(arrived), bytes
 }
 
 // merge works on one used buffer, and returns the packet that it completes.

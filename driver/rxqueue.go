@@ -28,8 +28,8 @@ type RxQueue struct {
 	room     int // bytes posted of each buffer, header included
 	refillAt int // refill when that many descriptors are free
 	offloads port.RxOffloads
-	uso      bool        // GUEST_USO was negotiated
-	bufs     []*mbuf.Buf // by descriptor
+	uso      bool     // GUEST_USO was negotiated
+	bufs     bufTable // what the device has
 	partial  partialPacket
 
 	completed [burstSize]ring.Completion
@@ -109,9 +109,7 @@ func (q *RxQueue) fill() (added int) {
 			q.places[i] = ring.Segment{Addr: b.BaseIOVA() + uint64(mbuf.Headroom-q.hdrLen), Len: uint32(q.room)}
 		}
 		q.ring.AddEach(q.places[:got], ring.DescWrite, q.heads[:])
-		for i, b := range q.fresh[:got] {
-			q.bufs[q.heads[i]] = b
-		}
+		q.bufs.put(q.heads[:got], q.fresh[:got])
 		added += got
 		if got < want {
 			q.noBuf.Store(q.noBuf.Load() + uint64(want-got))

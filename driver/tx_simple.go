@@ -36,8 +36,8 @@ func txSimple(q *TxQueue, pkts []*mbuf.Buf) int {
 // sendPlain puts plain packets from the front of pkts into the ring, as far as
 // there is room, and returns how many and their bytes.
 func (q *TxQueue) sendPlain(pkts []*mbuf.Buf) (n int, bytes uint64) {
-	pkts = pkts[:min(len(pkts), q.ring.Free())]
-	hdrLen := q.hdrLen
+	pkts = pkts[:min(len(pkts), q.ring.Free(), burstSize)]
+	hdrLen, segs := q.hdrLen, q.plain[:len(pkts)]
 	for i, b := range pkts {
 		head := b.Head(hdrLen)
 		if head == nil || b.Segments() != 1 || b.Flags&txRequests != 0 || b.BaseIOVA() == mbuf.NoIOVA {
@@ -45,13 +45,11 @@ func (q *TxQueue) sendPlain(pkts []*mbuf.Buf) (n int, bytes uint64) {
 			break
 		}
 		zeroHeader(head)
-		q.plain[i] = ring.Segment{Addr: b.IOVA() - uint64(hdrLen), Len: uint32(b.Len() + hdrLen)}
+		segs[i] = ring.Segment{Addr: b.IOVA() - uint64(hdrLen), Len: uint32(b.Len() + hdrLen)}
 		bytes += uint64(b.Len())
 	}
-	q.ring.AddEach(q.plain[:len(pkts)], 0, q.heads[:])
-	for i, b := range pkts {
-		q.bufs[q.heads[i]] = b
-	}
+	q.ring.AddEach(segs[:len(pkts)], 0, q.heads[:])
+	q.bufs.put(q.heads[:len(pkts)], pkts)
 	return len(pkts), bytes
 }
 
@@ -60,7 +58,8 @@ func (q *TxQueue) sendPlain(pkts []*mbuf.Buf) (n int, bytes uint64) {
 func zeroHeader(h []byte) {
 	if len(h) == virtio.NetHeaderSize {
 		if binary.LittleEndian.Uint64(h)|uint64(binary.LittleEndian.Uint32(h[8:])) != 0 {
-			clear(h)
+			binary.LittleEndian.PutUint64(h, 0)
+			binary.LittleEndian.PutUint32(h[8:], 0)
 		}
 		return
 	}

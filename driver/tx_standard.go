@@ -136,9 +136,7 @@ func (q *TxQueue) flush() {
 	} else {
 		q.ring.AddChains(s.segs, s.lengths, q.heads[:])
 	}
-	for i, b := range s.pkts {
-		q.bufs[q.heads[i]] = b
-	}
+	q.bufs.put(q.heads[:len(s.pkts)], s.pkts)
 	s.pkts, s.lengths, s.segs = s.pkts[:0], s.lengths[:0], s.segs[:0]
 }
 

@@ -24,9 +24,9 @@ type TxQueue struct {
 	own   *mbuf.Cache
 
 	hdrLen    int
-	reclaimAt int         // reclaim when fewer descriptors are free
-	bufs      []*mbuf.Buf // by the head of their chain
-	headers   mbuf.Zone   // a header for each head, for packets without headroom
+	reclaimAt int       // reclaim when fewer descriptors are free
+	bufs      bufTable  // what the device has
+	headers   mbuf.Zone // a header for each head, for packets without headroom
 	staged    txStage
 	ecn       bool                    // HOST_ECN was negotiated
 	offloads  port.TxOffloads         // those that Start enabled
@@ -51,9 +51,7 @@ func (q *TxQueue) Reclaim() int {
 			q.noteBroken()
 			return total
 		}
-		for i, c := range q.completed[:n] {
-			q.sent[i] = q.bufs[c.Head]
-		}
+		q.bufs.find(q.completed[:n], q.sent[:])
 		q.cache.Put(q.sent[:n])
 		total += n
 	}

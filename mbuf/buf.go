@@ -139,10 +139,11 @@ func (b *Buf) BaseIOVA() uint64 { return b.iova }
 // Head gives the n bytes in front of the data, without making them data: the
 // place of the virtio-net header. It is nil when the headroom is shorter.
 func (b *Buf) Head(n int) []byte {
-	if n > int(b.off) {
+	off := int(b.off)
+	if n < 0 || n > off || off > len(b.mem) {
 		return nil
 	}
-	return b.mem[int(b.off)-n : b.off]
+	return b.mem[off-n : off]
 }
 
 // Raw gives the whole buffer, headroom included, whatever of it is data. It stays

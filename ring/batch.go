@@ -12,6 +12,20 @@ type batch struct {
 	posted []uint32 // by head, the bytes that the device may have written
 }
 
+func newBatch(size int) batch { return batch{posted: make([]uint32, powerOfTwo(size))} }
+
+// post takes note of what the device may write of each of segs.
+func (b *batch) post(segs []Segment, heads []uint16) {
+	posted := b.posted
+	if len(posted) == 0 {
+		return
+	}
+	heads, mask := heads[:len(segs)], len(posted)-1
+	for i, head := range heads {
+		posted[int(head)&mask] = segs[i].Len
+	}
+}
+
 // begin opens the batch that a used entry with this id and length stands for.
 // The id is the head of a chain that the device owns; in a circle of chains
 // that all are the device's, that is reached from the oldest.

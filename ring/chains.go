@@ -1,6 +1,9 @@
 package ring
 
-import "iter"
+import (
+	"iter"
+	"math/bits"
+)
 
 // chains is what the driver knows of its chains, in private memory: the heads
 // that are free, and how many descriptors of the ring each of the others takes.
@@ -14,24 +17,47 @@ type chains struct {
 	// length is 0 for a head that is free, or part of another's chain.
 	length []uint16
 
-	err error
+	size int // heads are below it
+	err  error
 }
 
 func newChains(size, limit int) chains {
-	c := chains{heads: make([]uint16, size), length: make([]uint16, size), put: limit % size, spare: limit}
+	n := powerOfTwo(size)
+	c := chains{heads: make([]uint16, n), length: make([]uint16, n), put: limit % n, spare: limit, size: size}
 	for i := range limit {
 		c.heads[i] = uint16(i)
 	}
 	return c
 }
 
+// powerOfTwo is the least one that is not below n. Tables by head have such a
+// length: a head that is masked with it lies within the table, which the
+// compiler sees, so that inner loops need no check.
+func powerOfTwo(n int) int { return 1 << bits.Len(uint(n-1)) }
+
+// takeEach fills heads with free ones, each that of a chain of one descriptor.
+// There are enough.
+func (c *chains) takeEach(heads []uint16) {
+	spare := c.heads
+	if len(spare) == 0 {
+		return // no ring is that small, but the compiler does not know
+	}
+	mask, length, get := len(spare)-1, c.length[:len(spare)], c.get
+	for i := range heads {
+		head := spare[get&mask]
+		length[int(head)&mask] = 1
+		heads[i] = head
+		get++
+	}
+	c.get = get & mask
+	c.spare -= len(heads)
+}
+
 // takeHead gives a free head; there is one.
 func (c *chains) takeHead() uint16 {
 	id := c.heads[c.get]
 	c.spare--
-	if c.get++; c.get == len(c.heads) {
-		c.get = 0
-	}
+	c.get = (c.get + 1) & (len(c.heads) - 1)
 	return id
 }
 
@@ -39,9 +65,7 @@ func (c *chains) takeHead() uint16 {
 func (c *chains) putHead(id uint16) {
 	c.heads[c.put] = id
 	c.spare++
-	if c.put++; c.put == len(c.heads) {
-		c.put = 0
-	}
+	c.put = (c.put + 1) & (len(c.heads) - 1)
 }
 
 // NextHead is the head that the next AddEach or AddChains gives first.
@@ -61,7 +85,7 @@ func (c *chains) Outstanding() iter.Seq[uint16] {
 // owned reports whether id, as the device wrote it, is the head of a chain that
 // the device owns, and makes the ring unusable if not.
 func (c *chains) owned(id uint32) bool {
-	if id >= uint32(len(c.length)) {
+	if id >= uint32(c.size) {
 		c.Fail("used id", "it is not a descriptor of this queue", uint64(id))
 		return false
 	}

@@ -122,7 +122,7 @@ func NewPacked(size, limit int, desc, driver, device []byte, opts Options) (*Pac
 		return nil, err
 	}
 	if opts.InOrder {
-		r.batch.posted = make([]uint32, size)
+		r.batch = newBatch(size)
 	}
 	r.Disarm()
 	return r, nil
@@ -136,22 +136,41 @@ func (r *Packed) Cost(n int) int { return r.indirect.cost(n) }
 
 // AddEach gives the device one buffer for each of segs; see Driver.
 func (r *Packed) AddEach(segs []Segment, flags uint16, heads []uint16) {
-	if len(segs) == 0 {
-		return
-	}
 	heads = heads[:len(segs)]
-	desc, length := r.areas.desc, r.length
-	for i := range segs {
-		head := r.takeHead()
-		length[head] = 1
-		r.write(&desc[r.next], segs[i], head, flags)
-		heads[i] = head
-	}
+	r.takeEach(heads)
 	r.free -= len(segs)
 	if r.opts.InOrder {
-		for i, head := range heads {
-			r.batch.posted[head] = segs[i].Len
-		}
+		r.batch.post(segs, heads)
+	}
+	if len(segs) > 0 && r.first < 0 {
+		r.write(&r.areas.desc[r.next], segs[0], heads[0], flags)
+		segs, heads = segs[1:], heads[1:]
+	}
+	for len(segs) > 0 {
+		n := r.writeRun(segs, heads, flags)
+		segs, heads = segs[n:], heads[n:]
+	}
+}
+
+// writeRun fills descriptors behind the first of a burst, up to the end of the
+// ring at most, and returns how many.
+func (r *Packed) writeRun(segs []Segment, heads []uint16, flags uint16) (n int) {
+	run := r.areas.desc[r.next:]
+	run = run[:min(len(run), len(segs))]
+	segs, heads = segs[:len(run)], heads[:len(run)]
+	high := uint32(flags|r.avail) << 16
+	for i := range run {
+		run[i] = packedDesc{Addr: segs[i].Addr, Len: segs[i].Len, Word: uint32(heads[i]) | high}
+	}
+	r.move(len(run))
+	return len(run)
+}
+
+// move goes n descriptors forward, to the end of the ring at most.
+func (r *Packed) move(n int) {
+	if r.next += n; r.next == r.size {
+		r.next = 0
+		r.avail ^= packedAvail | packedUsed
 	}
 }
 
@@ -165,10 +184,7 @@ func (r *Packed) write(d *packedDesc, s Segment, id, flags uint16) {
 	} else {
 		d.Word = word
 	}
-	if r.next++; r.next == r.size {
-		r.next = 0
-		r.avail ^= packedAvail | packedUsed
-	}
+	r.move(1)
 }
 
 // AddChains gives the device buffers of several pieces; see Driver.
@@ -252,46 +268,82 @@ func (r *Packed) used() (id uint16, written uint32, ok bool) {
 }
 
 // Harvest takes completions; see Driver.
-func (r *Packed) Harvest(dst []Completion) int {
+func (r *Packed) Harvest(dst []Completion) (n int) {
 	if r.err != nil {
 		return 0
 	}
-	if r.opts.InOrder {
-		return r.harvestInOrder(dst)
+	for ; n < len(dst); n++ {
+		n += r.harvestPlain(dst[n:])
+		if n == len(dst) || !r.harvestChain(&dst[n]) {
+			break
+		}
 	}
-	for i := range dst {
+	return n
+}
+
+// harvestPlain takes completions of chains of one descriptor, under IN_ORDER
+// those that the device reports one by one, and ends before anything else and
+// at the end of the ring.
+func (r *Packed) harvestPlain(dst []Completion) (n int) {
+	spare := r.heads
+	if len(spare) == 0 || r.batch.open {
+		return 0
+	}
+	// Whatever stands behind the descriptors that are the device's is old.
+	run := r.areas.desc[r.taken:]
+	run = run[:min(len(run), len(dst), r.limit-r.free)]
+	dst = dst[:len(run)]
+	mask, length, put := len(spare)-1, r.length[:len(spare)], r.put
+	inOrder, oldest, limit := r.opts.InOrder, int(r.batch.oldest), r.limit
+	const bits = uint32(packedAvail|packedUsed) << 16
+	want := uint32(0)
+	if r.wrap {
+		want = bits
+	}
+	for i := range run {
+		word := atomic.LoadUint32(&run[i].Word)
+		id := int(uint16(word))
+		if word&bits != want || id >= len(length) || length[id] != 1 || inOrder && id != oldest {
+			break
+		}
+		dst[i] = Completion{Head: uint16(id), Len: run[i].Len}
+		length[id] = 0
+		spare[put&mask] = uint16(id)
+		put++
+		if oldest++; oldest == limit {
+			oldest = 0
+		}
+		n = i + 1
+	}
+	r.put, r.spare = put&mask, r.spare+n
+	r.batch.oldest = uint16(oldest)
+	r.pass(n)
+	return n
+}
+
+// harvestChain takes a completion of any kind. It is false when there is none,
+// and when the device broke a rule. Under IN_ORDER the device may report a batch
+// by its last buffer: it then skips the descriptors of the others.
+func (r *Packed) harvestChain(c *Completion) bool {
+	if !r.batch.open {
 		if r.free == r.limit {
-			return i // whatever stands there is old
+			return false // whatever stands there is old
 		}
 		id, written, ok := r.used()
 		if !ok || !r.owned(uint32(id)) {
-			return i
+			return false
 		}
-		dst[i] = Completion{Head: id, Len: written}
-		r.release(id)
-	}
-	return len(dst)
-}
-
-// harvestInOrder is Harvest for a device that may report a batch by its last
-// buffer: it then skips the descriptors of the others.
-func (r *Packed) harvestInOrder(dst []Completion) int {
-	for i := range dst {
-		if !r.batch.open {
-			if r.free == r.limit {
-				return i
-			}
-			id, written, ok := r.used()
-			if !ok || !r.owned(uint32(id)) {
-				return i
-			}
-			r.batch.begin(id, written)
+		if !r.opts.InOrder {
+			*c = Completion{Head: id, Len: written}
+			r.release(id)
+			return true
 		}
-		head := r.batch.oldest
-		dst[i] = r.batch.next(around(int(head)+1, r.limit))
-		r.release(head)
+		r.batch.begin(id, written)
 	}
-	return len(dst)
+	head := r.batch.oldest
+	*c = r.batch.next(around(int(head)+1, r.limit))
+	r.release(head)
+	return true
 }
 
 // release frees a chain and moves past the place of its used descriptor.
@@ -299,6 +351,11 @@ func (r *Packed) release(head uint16) {
 	n := int(r.length[head])
 	r.length[head] = 0
 	r.putHead(head)
+	r.pass(n)
+}
+
+// pass frees n descriptors: the next used one comes behind them.
+func (r *Packed) pass(n int) {
 	r.free += n
 	if r.taken += n; r.taken >= r.size {
 		r.taken -= r.size

@@ -50,7 +50,7 @@ func NewSplit(size, limit int, desc, avail, used []byte, opts Options) (*Split, 
 		return nil, err
 	}
 	if opts.InOrder {
-		r.batch.posted = make([]uint32, size)
+		r.batch = newBatch(size)
 	}
 	r.Disarm()
 	return r, nil
@@ -72,27 +72,24 @@ func (r *Split) Cost(n int) int { return r.indirect.cost(n) }
 // AddEach gives the device one buffer for each of segs; see Driver.
 func (r *Split) AddEach(segs []Segment, flags uint16, heads []uint16) {
 	heads = heads[:len(segs)]
-	desc, avail, spare, length := r.areas.desc, r.areas.avail, r.heads, r.length
-	mask, get, next := r.mask, r.get, int(r.next)
-	for i := range segs {
-		head := spare[get&mask]
-		get++
-		desc[head] = Desc{Addr: segs[i].Addr, Len: segs[i].Len, Flags: flags}
-		length[head] = 1
+	r.takeEach(heads)
+	desc := r.areas.desc
+	if len(desc) == 0 {
+		return // see takeEach
+	}
+	mask, avail, next := len(desc)-1, r.areas.avail[:len(desc)], int(r.next)
+	for i, head := range heads {
+		desc[int(head)&mask] = Desc{Addr: segs[i].Addr, Len: segs[i].Len, Flags: flags}
 		// An entry is written only when it changes, which spares the device
 		// a cache miss.
 		if slot := &avail[next&mask]; *slot != head {
 			*slot = head
 		}
 		next++
-		heads[i] = head
 	}
-	r.get, r.next = get&mask, uint16(next)
-	r.spare -= len(segs)
+	r.next = uint16(next)
 	if r.opts.InOrder {
-		for i, head := range heads {
-			r.batch.posted[head] = segs[i].Len
-		}
+		r.batch.post(segs, heads)
 	}
 }
 
@@ -176,52 +173,68 @@ func (r *Split) Harvest(dst []Completion) int {
 		return 0
 	}
 	dst = dst[:min(n, len(dst))]
-	if r.opts.InOrder {
-		return r.harvestInOrder(dst)
+	for n = 0; n < len(dst); n++ {
+		n += r.harvestPlain(dst[n:])
+		if n == len(dst) || !r.harvestChain(&dst[n]) {
+			break
+		}
 	}
-	used, length, spare := r.areas.used, r.length, r.heads
-	mask, taken, put := r.mask, int(r.taken), r.put
+	return n
+}
+
+// harvestPlain takes completions of chains of one descriptor, under IN_ORDER
+// those that the device reports one by one, and ends before anything else.
+func (r *Split) harvestPlain(dst []Completion) (n int) {
+	used := r.areas.used
+	if len(used) == 0 || r.batch.open {
+		return 0
+	}
+	mask, length, spare := len(used)-1, r.length[:len(used)], r.heads[:len(used)]
+	taken, put := int(r.taken), r.put
+	inOrder, oldest, limit := r.opts.InOrder, int(r.batch.oldest), r.limit
 	for i := range dst {
 		e := &used[taken&mask]
 		id, written := e.ID, e.Len
-		if id < uint32(len(length)) && length[id] == 1 {
-			length[id] = 0
-			spare[put&mask] = uint16(id)
-			put++
-			r.spare++
-		} else {
-			r.taken, r.put = uint16(taken), put&mask
-			if !r.owned(id) {
-				return i
-			}
-			r.release(uint16(id))
-			put = r.put
+		if int(id) >= len(length) || length[id] != 1 || inOrder && int(id) != oldest {
+			break
 		}
-		taken++
+		length[id] = 0
+		spare[put&mask] = uint16(id)
 		dst[i] = Completion{Head: uint16(id), Len: written}
+		taken++
+		put++
+		if oldest++; oldest == limit {
+			oldest = 0
+		}
+		n = i + 1
 	}
-	r.taken, r.put = uint16(taken), put&mask
-	return len(dst)
+	r.taken, r.put, r.spare = uint16(taken), put&mask, r.spare+n
+	r.batch.oldest = uint16(oldest)
+	return n
 }
 
-// harvestInOrder is Harvest for a device that may report a batch by its last
-// buffer. The used index counts the buffers of the batch all the same.
-func (r *Split) harvestInOrder(dst []Completion) int {
-	for i := range dst {
-		if !r.batch.open {
-			e := &r.areas.used[int(r.taken)&r.mask]
-			id, written := e.ID, e.Len
-			if !r.owned(id) {
-				return i
-			}
-			r.batch.begin(uint16(id), written)
-		}
-		head := r.batch.oldest
-		dst[i] = r.batch.next(around(int(head)+int(r.length[head]), r.limit))
-		r.release(head)
-		r.taken++
+// harvestChain takes a completion of any kind. It is false when the device broke
+// a rule. Under IN_ORDER the device may report a batch by its last buffer; the
+// used index counts the buffers of the batch all the same.
+func (r *Split) harvestChain(c *Completion) bool {
+	e := &r.areas.used[int(r.taken)&r.mask]
+	id, written := e.ID, e.Len
+	if !r.batch.open && !r.owned(id) {
+		return false
 	}
-	return len(dst)
+	head := uint16(id)
+	if r.opts.InOrder {
+		if !r.batch.open {
+			r.batch.begin(head, written)
+		}
+		head = r.batch.oldest
+		*c = r.batch.next(around(int(head)+int(r.length[head]), r.limit))
+	} else {
+		*c = Completion{Head: head, Len: written}
+	}
+	r.release(head)
+	r.taken++
+	return true
 }
 
 // release puts a chain's descriptors at the end of the free queue.

@@ -141,7 +141,7 @@ func (p *Process) lastWords() string {
 	if words == "" {
 		return ""
 	}
-	return "; it printed:" + words
+	return "\nit printed:" + words
 }
 
 // Alive is an error with the last that the process printed if it has ended.

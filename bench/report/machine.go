@@ -39,8 +39,8 @@ func ThisMachine() Machine {
 // machineBelow is what the files of proc and sysfs tell, root being above both.
 func machineBelow(root string) (m Machine) {
 	cpu := content(root, "proc/cpuinfo")
-	m.CPU = field(cpu, "model name")
-	if slices.Contains(strings.Fields(field(cpu, "flags")), "hypervisor") {
+	m.CPU = Field(cpu, "model name")
+	if slices.Contains(strings.Fields(Field(cpu, "flags")), "hypervisor") {
 		m.Hypervisor = "a hypervisor"
 	}
 	if vendor := content(root, "sys/class/dmi/id/sys_vendor"); m.Hypervisor != "" && vendor != "" {
@@ -64,8 +64,8 @@ func content(root, name string) string {
 	return strings.TrimSpace(string(b))
 }
 
-// field is the first value of a key in lines of keys, colons and values.
-func field(text, key string) string {
+// Field is the first value of a key in lines of keys, colons and values.
+func Field(text, key string) string {
 	for line := range strings.Lines(text) {
 		if k, value, found := strings.Cut(line, ":"); found && strings.TrimSpace(k) == key {
 			return strings.TrimSpace(value)

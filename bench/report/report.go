@@ -83,6 +83,9 @@ type Cell struct {
 	Ratio     Quartiles `json:"ratio"`
 	Windows   int       `json:"windows,omitempty"`   // that count, of each contestant
 	Disturbed int       `json:"disturbed,omitempty"` // that were thrown away and repeated
+	// Kept are the windows among Disturbed that count all the same, since the
+	// repetitions were disturbed, too.
+	Kept int `json:"kept,omitempty"`
 
 	Bar       Bar        `json:"bar,omitzero"`
 	Published *Published `json:"published,omitempty"`

@@ -180,7 +180,11 @@ func (c Cell) windows() string {
 	if c.Disturbed == 0 {
 		return fmt.Sprint(c.Windows)
 	}
-	return fmt.Sprintf("%d + %d disturbed", c.Windows, c.Disturbed)
+	words := fmt.Sprintf("%d + %d disturbed", c.Windows-c.Kept, c.Disturbed)
+	if c.Kept > 0 {
+		words += fmt.Sprintf(", %d of them kept", c.Kept)
+	}
+	return words
 }
 
 // notMeasured says why a cell has no measurement.

@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"vionet/bench"
+	"vionet/bench/report"
 	"vionet/bench/sender"
 )
 
@@ -26,17 +27,23 @@ func benchCommand() *cli.Command {
 			"buffers, transmit path, bytes of a frame, queue pairs, burst. Without --cells a chosen set is\n" +
 			"measured: the published tables, and one coordinate at a time varied about a base.\n" +
 			"An interrupt ends the run and prints what there is.",
-		Flags: append(windowFlags(), append([]cli.Flag{
+		Flags: append(append(windowFlags(),
 			&cli.BoolFlag{Name: "quick", Usage: "measure a smaller set in shorter windows, in less than two minutes"},
-			&cli.BoolFlag{Name: "list", Usage: "print the names of the cells that would be measured"},
-		}, resultFlags()...)...),
-		Action: runBench,
+			&cli.BoolFlag{Name: "list", Usage: "print the names of the cells that would be measured"}), resultFlags()...),
+		Action: func(c *cli.Context) error { return measured(c, bench.Settings.List, bench.Settings.Run) },
 		Subcommands: []*cli.Command{
+			allCommand(),
 			benchmark("txqueue", "measure forwarding with and without a transmit buffer, rates and latency", bench.Settings.TxQueue),
 			benchmark("zerocopy", "measure sending from the application's own memory, by copying and through the kernel", bench.Settings.ZeroCopy),
 			benchmark("sleep", "measure the first frame after a pause, in each poll mode", bench.Settings.Sleep),
 			guestCommand(),
 			renderCommand(),
+			driverCommand(),
+			startCommand(),
+			latencyCommand(),
+			bareThreadCommand(),
+			driverBackendCommand(),
+			driverFrontendCommand(),
 			senderCommand(),
 		},
 	}
@@ -57,22 +64,14 @@ func windowFlags() []cli.Flag {
 	}
 }
 
-// runBench measures cells, and writes what came of it.
-func runBench(c *cli.Context) error {
+// measured runs a benchmark that gives a report, and writes it; or lists its cells.
+func measured(c *cli.Context, list func(bench.Settings) []string, run func(bench.Settings, context.Context) (report.Report, error)) error {
 	s, err := benchSettings(c)
 	if err != nil {
 		return err
 	}
-	if s.Quick = c.Bool("quick"); s.Quick {
-		if !c.IsSet("windows") {
-			s.Windows = quickWindows
-		}
-		if !c.IsSet("window") {
-			s.Window = quickWindow
-		}
-	}
 	if c.Bool("list") {
-		for _, name := range s.List() {
+		for _, name := range list(s) {
 			fmt.Fprintln(c.App.Writer, name)
 		}
 		return nil
@@ -81,12 +80,9 @@ func runBench(c *cli.Context) error {
 	s.Progress, s.Warn = shown.progress, shown.warn
 	ctx, stop := untilInterrupted(c.Context)
 	defer stop()
-	r, err := s.Run(ctx)
+	r, err := run(s, ctx)
 	shown.close()
-	if err != nil && !errors.Is(err, bench.ErrNothing) {
-		return fmt.Errorf("bench: %w", err)
-	}
-	if len(r.Tables) > 0 {
+	if len(r.Tables)+len(r.Latencies) > 0 {
 		r.Commit, r.Command = buildCommit(), commandLine(c)
 		err = errors.Join(err, writeResults(c, r))
 	}
@@ -111,6 +107,14 @@ func benchSettings(c *cli.Context) (s bench.Settings, err error) {
 	if c.IsSet("cells") {
 		if s.Cells, err = regexp.Compile(c.String("cells")); err != nil {
 			return s, fmt.Errorf("bench: --cells: %w", err)
+		}
+	}
+	if s.Quick = c.Bool("quick"); s.Quick {
+		if !c.IsSet("windows") {
+			s.Windows = quickWindows
+		}
+		if !c.IsSet("window") {
+			s.Window = quickWindow
 		}
 	}
 	s.Vionet, err = os.Executable()

@@ -15,26 +15,27 @@ import (
 // benchProgress shows how far a run is: a bar with the time left on a terminal, a line
 // for each cell elsewhere.
 type benchProgress struct {
-	out   io.Writer
-	bar   *progressbar.ProgressBar // nil where there is no terminal
-	begin time.Time
+	out      io.Writer
+	terminal bool
+	bar      *progressbar.ProgressBar // on a terminal, once there is something to show
+	begin    time.Time
 }
 
 func newBenchProgress(out io.Writer) *benchProgress {
-	p := &benchProgress{out: out, begin: time.Now()}
-	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		p.bar = progressbar.NewOptions(-1, progressbar.OptionSetWriter(out), progressbar.OptionShowCount(), progressbar.OptionSetElapsedTime(true),
-			progressbar.OptionSetPredictTime(true), progressbar.OptionFullWidth(), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100*time.Millisecond))
-	}
-	return p
+	f, ok := out.(*os.File)
+	return &benchProgress{out: out, terminal: ok && term.IsTerminal(int(f.Fd())), begin: time.Now()}
 }
 
 // progress is told by a run how far it is.
 func (p *benchProgress) progress(now bench.Progress) {
 	switch {
-	case p.bar != nil:
-		if p.bar.GetMax() != now.Total {
-			p.bar.ChangeMax(now.Total)
+	case now.Total == 0: // it is not known
+		p.close()
+		fmt.Fprintln(p.out, now.Cell)
+	case p.terminal:
+		if p.bar == nil {
+			p.bar = progressbar.NewOptions(now.Total, progressbar.OptionSetWriter(p.out), progressbar.OptionShowCount(), progressbar.OptionSetElapsedTime(true),
+				progressbar.OptionSetPredictTime(true), progressbar.OptionSetWidth(20), progressbar.OptionClearOnFinish())
 		}
 		p.bar.Describe(now.Cell)
 		_ = p.bar.Set(now.Done) // a bar that can't be drawn is not worth an end
@@ -54,9 +55,7 @@ func (p *benchProgress) left(now bench.Progress) time.Duration {
 
 // warn prints what makes the run worse.
 func (p *benchProgress) warn(words string) {
-	if p.bar != nil {
-		_ = p.bar.Clear()
-	}
+	p.close()
 	fmt.Fprintf(p.out, "vionet: bench: %s\n", words)
 }
 

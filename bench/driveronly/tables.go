@@ -1,0 +1,104 @@
+package driveronly
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"vionet/bench/report"
+	"vionet/bench/turns"
+)
+
+// cell is two front ends that take turns.
+type cell struct {
+	report.Cell
+	pairs       int // of the back ends; 0: 1
+	against, of front
+}
+
+// Table is a table of costs before it is measured.
+type Table struct {
+	report report.Table
+	cells  []cell
+}
+
+// Tables are all that there are.
+func Tables() []Table {
+	return []Table{paths(), loops(), growth()}
+}
+
+// Names are those of the cells.
+func (t Table) Names() (names []string) {
+	for _, c := range t.cells {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+// DPDK reports whether DPDK's testpmd is needed.
+func (t Table) DPDK() bool { return t.report.Name == "driver-paths" }
+
+// Only leaves the cells out whose names are not wanted.
+func (t Table) Only(wanted func(name string) bool) Table {
+	t.cells = slices.DeleteFunc(slices.Clone(t.cells), func(c cell) bool { return !wanted(c.Name) })
+	return t
+}
+
+// Measure measures the cells, one after the other. What can't be measured says why.
+func (t Table) Measure(ctx context.Context, w Where, begun func(cell string)) report.Table {
+	r := t.report
+	least, at := 1.0, ""
+	for _, c := range t.cells {
+		if ctx.Err() != nil {
+			break
+		}
+		begun(c.Name)
+		result, err := turns.Compete(ctx, w.Plan, c.starters(w)...)
+		if err != nil {
+			c.Missing = err.Error()
+			r.Cells = append(r.Cells, c.Cell)
+			continue
+		}
+		fillCell(&c.Cell, result, Sample.cost)
+		c.Against.Cycles, c.Of.Cycles = c.Against.Value.Median*w.GHz, c.Of.Value.Median*w.GHz
+		r.Cells = append(r.Cells, c.Cell)
+		for _, samples := range result.Samples {
+			if idle := turns.Median(samples, Sample.idle); idle < least {
+				least, at = idle, c.Name
+			}
+		}
+	}
+	if at != "" {
+		r.Note += fmt.Sprintf(" The back end had nothing to do for %.0f %% of the time or more (least in %s): %s.", 100*least, at, limit(least))
+	}
+	return r
+}
+
+// limit says what the back end's idle time tells.
+func limit(idle float64) string {
+	if idle < 0.02 {
+		return "there it is the back end that is measured"
+	}
+	return "it is the front end that is measured"
+}
+
+// starters start the two front ends, each with a back end.
+func (c cell) starters(w Where) (both []turns.Starter[Sample]) {
+	for _, who := range []struct {
+		name  string
+		front front
+	}{{c.Against.Name, c.against}, {c.Of.Name, c.of}} {
+		both = append(both, func(ctx context.Context, dir string) (turns.Contestant[Sample], error) {
+			return w.start(ctx, dir, who.name, max(c.pairs, 1), who.front)
+		})
+	}
+	return both
+}
+
+// fillCell puts what two contestants did into a cell.
+func fillCell[S any](c *report.Cell, r turns.Result[S], value func(S) float64) {
+	c.Against.Value = report.QuartilesOf(turns.Each(r.Samples[0], value))
+	c.Of.Value = report.QuartilesOf(turns.Each(r.Samples[1], value))
+	c.Ratio = report.QuartilesOf(turns.Ratios(r.Samples[1], r.Samples[0], value))
+	c.Windows, c.Disturbed = len(r.Samples[0]), r.Disturbed
+}

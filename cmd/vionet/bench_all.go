@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"vionet/bench"
+	"vionet/bench/guest"
+	"vionet/bench/report"
+	"vionet/bench/turns"
+)
+
+// benchParts are the benchmarks that give a report, with their shares of the time.
+var benchParts = []struct {
+	name  string
+	share float64
+	run   func(bench.Settings, context.Context) (report.Report, error)
+}{
+	{"cells", 0.5, bench.Settings.Run},
+	{"driver", 0.18, bench.Settings.Driver},
+	{"start", 0.02, bench.Settings.Start},
+	{"latency", 0.12, bench.Settings.Latency},
+	{"guest", 0.18, guestPart},
+}
+
+// allCommand measures all that is in the documentation.
+func allCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "all",
+		Usage: "measure cells, driver, start, latency and guest into one report",
+		Description: "Each part has a share of the limit. What does not fit into it, since windows were disturbed or\n" +
+			"the machine is slow, is left out, and the report says so.",
+		Flags: append(append(windowFlags(), &cli.DurationFlag{Name: "limit", Value: 20 * time.Minute, Usage: "end after `TIME`"}), resultFlags()...),
+		Action: func(c *cli.Context) error {
+			if c.IsSet("cells") {
+				return errors.New("bench all: --cells is for one benchmark: names mean something else in each")
+			}
+			limit := c.Duration("limit")
+			return measured(c, nil, func(s bench.Settings, ctx context.Context) (report.Report, error) {
+				return allParts(s, ctx, limit)
+			})
+		},
+	}
+}
+
+// allParts runs the parts one after the other. A part that fails is said, and the next
+// one follows.
+func allParts(s bench.Settings, ctx context.Context, limit time.Duration) (all report.Report, err error) {
+	all = report.Report{Date: time.Now(), Machine: report.ThisMachine()}
+	left, shares := limit, 1.0
+	for _, part := range benchParts {
+		// What a part did not need is for the others.
+		begin, own := time.Now(), time.Duration(float64(left)*part.share/shares)
+		within, cancel := context.WithTimeout(ctx, own)
+		r, err := part.run(s, within)
+		cancel()
+		left, shares = left-time.Since(begin), shares-part.share
+		if err != nil {
+			s.Warn(fmt.Sprintf("%s: %v", part.name, err))
+		}
+		all.Tables = append(all.Tables, r.Tables...)
+		all.Latencies = append(all.Latencies, r.Latencies...)
+		all.Interrupted = all.Interrupted || r.Interrupted
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	if len(all.Tables)+len(all.Latencies) == 0 {
+		return all, bench.ErrNothing
+	}
+	return all, nil
+}
+
+// guestPart is what guestCommand measures.
+func guestPart(s bench.Settings, ctx context.Context) (r report.Report, err error) {
+	g := guest.Settings{Vionet: s.Vionet, Plan: turns.Plan{Windows: guestWindows, Window: guestWindow}}
+	g.Tell = func(_, _ int, cell report.Cell, err error) {
+		s.Progress(bench.Progress{Cell: cell.Name, Finished: true})
+	}
+	table, err := guest.Measure(ctx, g)
+	if len(table.Cells) > 0 {
+		r.Tables = []report.Table{table}
+	}
+	r.Interrupted = ctx.Err() != nil
+	return r, err
+}
