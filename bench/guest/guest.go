@@ -8,10 +8,9 @@
 // address goes through the IOMMU, where there is one. Frames reach it through datagram
 // sockets, whose other end is in this process.
 //
-// Without KVM the guest's processor is emulated. Every instruction then costs some ten
-// of the host's, vector instructions more, and memory that both sides touch costs no
-// more than any other. The ratios of such a guest say how many instructions a driver
-// needs, not how it does on hardware.
+// Without KVM the guest's processor is emulated. The ratios of such a guest say more
+// about the instructions that a driver needs than about caches and memory, and a kick
+// costs the emulator's lock, for which the guest and the device wait on each other.
 package guest
 
 import (
