@@ -48,7 +48,11 @@ func start(t *testing.T, sockets ...string) *program {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &program{cmd: exec.Command(exe, sockets...), out: output{began: make(chan struct{})}}
+	var args []string
+	for _, s := range sockets {
+		args = append(args, "-a", s)
+	}
+	p := &program{cmd: exec.Command(exe, args...), out: output{began: make(chan struct{})}}
 	p.cmd.Env = append(os.Environ(), "RUN_L2SWITCH=1")
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
 	if err := p.cmd.Start(); err != nil {
@@ -188,7 +192,7 @@ func TestSwitchOnEmbeddedDevices(t *testing.T) {
 }
 
 func TestSwitchWithoutABackEnd(t *testing.T) {
-	p := start(t, "/nonexistent/socket")
+	p := start(t, "/nonexistent/socket", "/nonexistent/socket")
 	if err := p.cmd.Wait(); err == nil || !bytes.Contains(p.out.text.Bytes(), []byte("/nonexistent/socket")) {
 		t.Errorf("%v\n%s", err, p.out.text.String())
 	}

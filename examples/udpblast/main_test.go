@@ -26,7 +26,10 @@ func TestBlast(t *testing.T) {
 			o.size = 64
 		}
 		for _, socket := range []string{"", path} {
-			o.socket = socket
+			o.devices = nil
+			if socket != "" {
+				o.devices = []string{socket}
+			}
 			before := counted.Stats()
 			sent, took, err := blast(t.Context(), o)
 			if err != nil || sent != count || took <= 0 {

@@ -160,7 +160,7 @@ func (b blaster) vionetSender(name string, options ...string) starter[sample] {
 			return nil, err
 		}
 		argv = append([]string{"taskset", "-c", strconv.Itoa(sendCore), b.blast, "--size", strconv.Itoa(b.size), "--seconds", "3600"}, options...)
-		if p.worker, err = p.start(ctx, filepath.Join(dir, name+".log"), append(argv, "--socket", s)); err != nil {
+		if p.worker, err = p.start(ctx, filepath.Join(dir, name+".log"), append(argv, "-a", s)); err != nil {
 			return nil, err
 		}
 		return p, p.settle(ctx)
