@@ -2,17 +2,15 @@ package main
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"sync"
 	"testing"
 	"time"
 
-	"vionet/vhost"
+	"vionet/examples/internal/host"
 )
 
 // TestMain makes the test's own binary the program where that is asked for.
@@ -74,60 +72,38 @@ func (p *program) interrupt(t *testing.T) string {
 	return p.out.text.String()
 }
 
-// stations are back ends, as hosts would be behind the switch.
-type stations struct {
-	t    *testing.T
-	back []*vhost.Backend
-}
-
 // frameOf is a frame with a text behind its addresses.
 func frameOf(dst, src byte, text string) []byte {
 	head := []byte{2 | dst&1, 0, 0, 0, 0, dst, 2, 0, 0, 0, 0, src, 0x88, 0xb5}
 	return append(append(head, text...), make([]byte, 46)...)
 }
 
+// stations are hosts behind the switch, one a port.
+type stations struct {
+	t     *testing.T
+	hosts []*host.Host
+}
+
 // send puts a frame into a port of the switch.
 func (s stations) send(port int, frame []byte) {
 	s.t.Helper()
-	s.until("the switch takes a frame", func() bool {
-		return s.back[port].RxQueue(0).Enqueue([]vhost.Frame{{Data: frame}}) == 1
-	})
+	s.hosts[port].Send(0, frame)
 }
 
 // expect takes the next frame that leaves a port.
 func (s stations) expect(port int, want []byte) {
 	s.t.Helper()
-	frames := []vhost.Frame{{Data: make([]byte, 0, 2048)}}
-	s.until(fmt.Sprintf("a frame leaves port %d", port), func() bool {
-		return s.back[port].TxQueue(0).Dequeue(frames) == 1
-	})
-	if !bytes.Equal(frames[0].Data, want) {
-		s.t.Errorf("port %d sent %q, want %q", port, frames[0].Data, want)
+	if got := s.hosts[port].Receive(0); !bytes.Equal(got, want) {
+		s.t.Errorf("port %d sent %q, want %q", port, got, want)
 	}
-}
-
-func (s stations) until(what string, ok func() bool) {
-	s.t.Helper()
-	for range 10_000 {
-		if ok() {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
-	s.t.Fatalf("%s: does not come about", what)
 }
 
 func TestSwitchLearns(t *testing.T) {
 	s := stations{t: t}
 	var sockets []string
-	for i := range 3 {
-		path := filepath.Join(t.TempDir(), fmt.Sprint(i))
-		b, err := vhost.Listen(path, vhost.BackendConfig{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer b.Close()
-		s.back, sockets = append(s.back, b), append(sockets, path)
+	for range 3 {
+		h := host.New(t, 1)
+		s.hosts, sockets = append(s.hosts, h), append(sockets, h.Path)
 	}
 	p := start(t, sockets...)
 

@@ -59,8 +59,8 @@ func main() {
 
 // blast starts a port, sends, and closes the port when every frame was sent.
 func blast(ctx context.Context, o options) (sent uint64, took time.Duration, err error) {
-	if o.size < minSize || o.size > 1514 {
-		return 0, 0, fmt.Errorf("frames of %d bytes: must be %d to 1514", o.size, minSize)
+	if o.size < device.MinSize || o.size > 1514 {
+		return 0, 0, fmt.Errorf("frames of %d bytes: must be %d to 1514", o.size, device.MinSize)
 	}
 	devices, err := device.Open(device.Config{Names: o.devices, QueueSize: ringSize, Options: driver.Options{EventIdx: o.sleep}})
 	if err != nil {
