@@ -5,7 +5,7 @@ import "vionet/mbuf"
 // Addressing says which device addresses (IOVA) a device can use: what the
 // memory for it must be made with.
 type Addressing struct {
-	Mode   mbuf.IOVAMode
+	Mode   mbuf.IOVAMode    // where they come from
 	Ranges []mbuf.AddrRange // for mbuf.IOVARanges
 }
 
@@ -23,7 +23,7 @@ func (a Addressing) Join(b Addressing) Addressing {
 // the names of virtio 1.2, section 2.6; each is both an address in this
 // process and a device address.
 type QueueSetup struct {
-	Index int
+	Index int // number of the virtqueue
 	Size  int // descriptors
 	Desc  mbuf.Zone
 	Avail mbuf.Zone

@@ -57,6 +57,7 @@ type StreamConfig struct {
 
 // Counters are what a stream did. Any goroutine may read them at any time.
 type Counters struct {
+	// RxPackets were received, TxPackets sent, and TxDropped freed for want of room.
 	RxPackets, TxPackets, TxDropped atomic.Uint64
 	// BadIPSum and BadL4Sum are the packets of mode csum that the Rx port
 	// found a wrong checksum in.
