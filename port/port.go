@@ -228,6 +228,15 @@ type Info struct {
 	// RxActive and TxActive are those of the last successful Start.
 	RxActive RxOffloads
 	TxActive TxOffloads
+
+	// Offered and Negotiated are the names of the features that the device offers,
+	// and of those that the last Start took; empty where there are no such bits.
+	Offered, Negotiated []string
+	// Paths are what Port.Paths gives; empty where Info leaves them out.
+	Paths Paths
+	// IOVA is where the device's addresses come from, "va", "ranges" or "pa", as
+	// mbuf.IOVAMode names them; "" where no device reads the memory.
+	IOVA string
 }
 
 // Path is a burst function and the reason for it.
