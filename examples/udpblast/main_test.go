@@ -5,8 +5,12 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"vionet/vhost"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // Every frame that is counted was sent: over the embedded device, and over a
 // socket to one that counts what comes back.
