@@ -58,11 +58,13 @@ func TestClosedDevice(t *testing.T) {
 // it touches no memory that was given back.
 func TestQueuesEndWithTheirPort(t *testing.T) {
 	r := startRig(t, rigConfig{port: port.Config{RxInterrupts: true, TxInterrupts: true}})
+	var rx port.RxQueue
+	var tx port.TxQueue
 	for _, end := range []func() error{r.port.Stop, r.port.Close} {
 		if err := r.port.Start(); err != nil && !errors.Is(err, port.ErrState) {
 			t.Fatal(err)
 		}
-		rx, tx := r.rx(), r.tx()
+		rx, tx = r.rx(), r.tx()
 		if rx.Err() != nil || tx.Err() != nil {
 			t.Fatalf("errors of queues that run: %v, %v", rx.Err(), tx.Err())
 		}
@@ -77,6 +79,10 @@ func TestQueuesEndWithTheirPort(t *testing.T) {
 		checkEnded(t, rx, tx, port.ErrClosed)
 	}
 	checkEnded(t, r.rx(), r.tx(), port.ErrClosed)
+	if err := r.mem.Close(); err != nil {
+		t.Fatal(err)
+	}
+	checkEnded(t, rx, tx, port.ErrClosed) // where a look at the ring would be the last one
 }
 
 // In place of a queue that is not there, there is one that says why.
