@@ -1,8 +1,6 @@
 package driver
 
 import (
-	"sync/atomic"
-
 	"vionet/mbuf"
 	"vionet/port"
 	"vionet/ring"
@@ -39,10 +37,10 @@ type RxQueue struct {
 	counts    [burstSize]uint16
 	places    [burstSize]ring.Segment
 	heads     [burstSize]uint16
-	packets   atomic.Uint64
-	bytes     atomic.Uint64
-	errors    atomic.Uint64
-	noBuf     atomic.Uint64
+	packets   port.Counter
+	bytes     port.Counter
+	errors    port.Counter
+	noBuf     port.Counter
 }
 
 // Burst receives packets; see port.RxQueue.
@@ -85,7 +83,7 @@ func (q *RxQueue) recycle(b *mbuf.Buf) {
 // drop frees a bad packet and counts it.
 func (q *RxQueue) drop(b *mbuf.Buf) {
 	q.recycle(b)
-	q.errors.Store(q.errors.Load() + 1)
+	q.errors.Add(1)
 }
 
 // refill gives the device new buffers when enough were used up. It runs in
@@ -115,7 +113,7 @@ func (q *RxQueue) fill() (added int) {
 		}
 		added += got
 		if got < want {
-			q.noBuf.Store(q.noBuf.Load() + uint64(want-got))
+			q.noBuf.Add(uint64(want - got))
 			return added
 		}
 	}
@@ -123,8 +121,8 @@ func (q *RxQueue) fill() (added int) {
 
 func (q *RxQueue) count(packets int, bytes uint64) {
 	if packets > 0 {
-		q.packets.Store(q.packets.Load() + uint64(packets))
-		q.bytes.Store(q.bytes.Load() + bytes)
+		q.packets.Add(uint64(packets))
+		q.bytes.Add(bytes)
 	}
 }
 

@@ -2,7 +2,6 @@ package driver
 
 import (
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"vionet/mbuf"
@@ -77,8 +76,8 @@ type TxBuffer struct {
 	since time.Duration // when Poll first saw what waits
 	timed bool          // since is valid
 
-	full, late, asked      atomic.Uint64
-	packets, lost, retried atomic.Uint64
+	full, late, asked      port.Counter
+	packets, lost, retried port.Counter
 }
 
 var _ port.TxQueue = (*TxBuffer)(nil)
@@ -188,7 +187,7 @@ func (t *TxBuffer) Err() error {
 
 // flush sends what waits, for the reason that counts in why, and returns how
 // many packets the queue took.
-func (t *TxBuffer) flush(why *atomic.Uint64) int {
+func (t *TxBuffer) flush(why *port.Counter) int {
 	why.Add(1)
 	pkts := t.waiting
 	t.waiting, t.timed = t.waiting[:0], false

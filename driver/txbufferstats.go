@@ -32,10 +32,10 @@ func (t *TxBuffer) Stats() TxBufferStats {
 
 // ResetStats sets the counters to zero.
 func (t *TxBuffer) ResetStats() {
-	t.full.Store(0)
-	t.late.Store(0)
-	t.asked.Store(0)
-	t.packets.Store(0)
-	t.lost.Store(0)
-	t.retried.Store(0)
+	t.full.Reset()
+	t.late.Reset()
+	t.asked.Reset()
+	t.packets.Reset()
+	t.lost.Reset()
+	t.retried.Reset()
 }

@@ -1,8 +1,6 @@
 package driver
 
 import (
-	"sync/atomic"
-
 	"vionet/mbuf"
 	"vionet/port"
 	"vionet/ring"
@@ -34,9 +32,9 @@ type TxQueue struct {
 	heads     [burstSize]uint16
 	completed [burstSize]ring.Completion
 	sent      [burstSize]*mbuf.Buf
-	packets   atomic.Uint64
-	bytes     atomic.Uint64
-	errors    atomic.Uint64
+	packets   port.Counter
+	bytes     port.Counter
+	errors    port.Counter
 }
 
 // Burst sends packets; see port.TxQueue.
@@ -88,15 +86,15 @@ func (q *TxQueue) finish(packets int, bytes uint64) {
 		return
 	}
 	q.show()
-	q.packets.Store(q.packets.Load() + uint64(packets))
-	q.bytes.Store(q.bytes.Load() + bytes)
+	q.packets.Add(uint64(packets))
+	q.bytes.Add(bytes)
 }
 
 // drop frees a packet that can't be sent and counts it as an error.
 func (q *TxQueue) drop(b *mbuf.Buf) {
 	q.sent[0] = b
 	q.cache.Put(q.sent[:1])
-	q.errors.Store(q.errors.Load() + 1)
+	q.errors.Add(1)
 }
 
 // retire ends the queue's use by the port. A cache of UseCache may be somebody

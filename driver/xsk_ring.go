@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"vionet/port"
+	"vionet/ring"
 )
 
 // XSKDesc is an entry of an XSK's tx and rx rings: struct xdp_desc of AF_XDP.
@@ -32,9 +33,9 @@ const (
 type xskRing[T any] struct {
 	slots    []T
 	_        [40]byte
-	produced atomic.Uint32
+	produced uint32
 	_        [60]byte
-	consumed atomic.Uint32
+	consumed uint32
 	_        [60]byte
 	asleep   atomic.Bool // the consumer is, and must be woken
 	_        [60]byte
@@ -71,7 +72,7 @@ func (r *ProducerRing[T]) Reserve(n int) int {
 	size := uint32(len(r.ring.slots))
 	want := uint32(min(max(n, 0), int(size)))
 	if size-(r.next-r.consumed) < want {
-		r.consumed = r.ring.consumed.Load()
+		r.consumed = atomic.LoadUint32(&r.ring.consumed)
 	}
 	r.reserved = min(want, size-(r.next-r.consumed))
 	return int(r.reserved)
@@ -96,7 +97,7 @@ func (r *ProducerRing[T]) Submit(n int) error {
 	r.reserved = 0
 	if n > 0 {
 		r.next += uint32(n)
-		r.ring.produced.Store(r.next)
+		ring.ReleaseStore32(&r.ring.produced, r.next)
 	}
 	return nil
 }
@@ -113,7 +114,7 @@ func (r *ProducerRing[T]) put(src []T) {
 
 // Free is the number of slots that can be reserved now.
 func (r *ProducerRing[T]) Free() int {
-	r.consumed = r.ring.consumed.Load()
+	r.consumed = atomic.LoadUint32(&r.ring.consumed)
 	return len(r.ring.slots) - int(r.next-r.consumed)
 }
 
@@ -122,7 +123,12 @@ func (r *ProducerRing[T]) Size() int { return len(r.ring.slots) }
 
 // NeedWakeup reports whether the other side sleeps and what was submitted waits
 // until XSK.Wakeup, or a Poll (XDP_RING_NEED_WAKEUP). Ask after Submit.
-func (r *ProducerRing[T]) NeedWakeup() bool { return r.ring.asleep.Load() }
+func (r *ProducerRing[T]) NeedWakeup() bool {
+	// The other side says that it sleeps, and then looks at the index once more:
+	// between showing that and asking there has to be a fence.
+	atomic.SwapUint32(&r.ring.produced, r.next)
+	return r.ring.asleep.Load()
+}
 
 // ConsumerRing is the side of a ring that empties it: the application's of a
 // completion and of an rx ring. One goroutine at a time calls its methods.
@@ -139,7 +145,7 @@ type ConsumerRing[T any] struct {
 func (r *ConsumerRing[T]) Peek(n int) int {
 	want := uint32(min(max(n, 0), len(r.ring.slots)))
 	if r.produced-r.next < want {
-		r.produced = r.ring.produced.Load()
+		r.produced = atomic.LoadUint32(&r.ring.produced)
 	}
 	r.peeked = min(want, r.produced-r.next)
 	return int(r.peeked)
@@ -164,7 +170,7 @@ func (r *ConsumerRing[T]) Release(n int) error {
 	r.peeked = 0
 	if n > 0 {
 		r.next += uint32(n)
-		r.ring.consumed.Store(r.next)
+		ring.ReleaseStore32(&r.ring.consumed, r.next)
 	}
 	return nil
 }

@@ -17,9 +17,11 @@ const (
 	cfgHeaderSize   = 0x40
 	cfgSize         = 0x100
 
-	commandIO          = 1 << 0
-	commandMemory      = 1 << 1
-	commandBusMaster   = 1 << 2
+	commandIO        = 1 << 0
+	commandMemory    = 1 << 1
+	commandBusMaster = 1 << 2
+	// Functions share interrupt lines. One that pulls a line while nobody listens
+	// to it has the kernel switch the line off for those others who do.
 	commandINTxDisable = 1 << 10
 	statusCapList      = 1 << 4
 )

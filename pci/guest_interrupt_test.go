@@ -34,6 +34,10 @@ func TestGuestInterrupts(t *testing.T) {
 			if enabled := msixEnabled(readConfigSpace(t, f)); enabled != f.msix() {
 				t.Errorf("MSI-X enabled: %v", enabled)
 			}
+			// Those who do not listen to their line share it with those who do.
+			if lineEnabled(readConfigSpace(t, f)) == f.msix() || lineEnabled(readConfigSpace(t, nets[(i+1)%len(nets)])) {
+				t.Error("a function may pull its interrupt line that nobody listens to, or none may")
+			}
 
 			waiter := queueEvent(t, d)
 			short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -116,6 +120,9 @@ func msixEnabled(config []byte) bool {
 	}
 	return false
 }
+
+// lineEnabled reads the INTx-disable bit of the command register.
+func lineEnabled(config []byte) bool { return config[5]&0x04 == 0 }
 
 // TestGuestQueueReset resets a single queue and goes on with it.
 func TestGuestQueueReset(t *testing.T) {

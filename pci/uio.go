@@ -70,7 +70,7 @@ func (d *uioDevice) start() error {
 	if err != nil {
 		return openError(node, errors.Unwrap(err), "vionet devbind -b uio_pci_generic "+d.bdf)
 	}
-	return d.setCommand(commandIO|commandMemory, commandBusMaster)
+	return d.setCommand(commandIO|commandMemory|commandINTxDisable, commandBusMaster)
 }
 
 // lockConfig opens a function's configuration space and keeps other processes

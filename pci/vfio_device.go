@@ -58,7 +58,7 @@ func (d *vfioDevice) start() error {
 	if err := calls.resetDevice(d.fd); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOTTY) {
 		return fmt.Errorf("reset the function: %w", err)
 	}
-	return d.setCommand(commandIO|commandMemory, commandBusMaster)
+	return d.setCommand(commandIO|commandMemory|commandINTxDisable, commandBusMaster)
 }
 
 func (d *vfioDevice) region(index int) (vfioRegion, error) {

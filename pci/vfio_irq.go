@@ -79,7 +79,11 @@ func (d *vfioDevice) openLine() (interruptLine, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := d.container.calls.setIRQs(d.fd, vfioINTx, vfioIRQEventFD|vfioIRQTrigger, 0, []int{e.FD()}); err != nil {
+	_, err = d.container.calls.setIRQs(d.fd, vfioINTx, vfioIRQEventFD|vfioIRQTrigger, 0, []int{e.FD()})
+	if err == nil {
+		err = d.setCommand(0, commandINTxDisable)
+	}
+	if err != nil {
 		return nil, join(fmt.Errorf("enable it: %w", err), e.Close())
 	}
 	return &vfioLine{device: d, event: e}, nil

@@ -72,6 +72,9 @@ func TestVFIOLine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if command, err := d.config16(cfgCommand); err != nil || command&commandINTxDisable != 0 {
+		t.Errorf("PCI command %#x, %v: the line is still disabled", command, err)
+	}
 	if err := l.unmask(); err != nil {
 		t.Error(err)
 	}

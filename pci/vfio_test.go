@@ -64,8 +64,8 @@ func TestVFIOOpen(t *testing.T) {
 		}
 		return b
 	}
-	if command := binary.LittleEndian.Uint16(read(fakeConfigAt+cfgCommand, 2)); command != 7 {
-		t.Errorf("PCI command %#x, want I/O and memory decoding and bus master", command)
+	if command := binary.LittleEndian.Uint16(read(fakeConfigAt+cfgCommand, 2)); command != 0x407 {
+		t.Errorf("PCI command %#x, want I/O and memory decoding and bus master, and no interrupts by the line", command)
 	}
 	if err := tr.SetStatus(virtio.StatusAcknowledge); err != nil {
 		t.Fatal(err)

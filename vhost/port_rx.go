@@ -3,10 +3,10 @@ package vhost
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 
 	"vionet/mbuf"
 	"vionet/port"
+	"vionet/ring"
 	"vionet/virtio"
 )
 
@@ -25,7 +25,7 @@ type portRx struct {
 	held     []*mbuf.Buf     // those of fresh that are the queue's: packets of a burst, and empty ones
 	stopped  <-chan struct{} // nil: no Wait was asked for
 
-	packets, bytes, errors, noBuf atomic.Uint64
+	packets, bytes, errors, noBuf port.Counter
 }
 
 func (q *portRx) start(c *port.Config, stopped <-chan struct{}) error {
@@ -67,19 +67,14 @@ func (q *portRx) Burst(bufs []*mbuf.Buf) (n int) {
 	}
 	size, taken := 0, 0
 	for n < len(bufs) {
-		// A take that brings less than was asked for ends the burst: to look
-		// again at once would take a cache line from a guest that writes to it.
+		// A take that brings less than was asked for ends the burst, unless more
+		// may have come while its frames were copied: each look takes a cache line
+		// from a guest that writes to it.
 		asked := min(len(bufs)-n, queueBurst)
-		frames := d.take(asked)
-		done, accepted, bytes := q.receive(bufs[n:], frames)
-		n, size, taken = n+accepted, size+bytes, taken+len(frames)
-		d.release(frames[:done])
-		if done < len(frames) {
-			d.ring.Return(len(frames) - done)
-			q.noBuf.Add(1)
-			break
-		}
-		if len(frames) < asked {
+		chains := d.takeChains(asked)
+		done, accepted, bytes := q.receive(bufs[n:], chains)
+		n, size, taken = n+accepted, size+bytes, taken+done
+		if done == 0 || done < len(chains) || done < asked && !d.trickles {
 			break
 		}
 	}
@@ -94,9 +89,51 @@ func (q *portRx) Burst(bufs []*mbuf.Buf) (n int) {
 	return n
 }
 
-// receive makes packets of frames, until buffers are short. It returns how many
-// frames it is done with, and how many packets came of them with how many bytes.
-func (q *portRx) receive(bufs []*mbuf.Buf, frames []takenFrame) (done, n, size int) {
+// receive makes packets of chains, until buffers are short. It returns how many
+// chains it is done with, and how many packets came of them with how many bytes.
+// The other chains go back.
+func (q *portRx) receive(bufs []*mbuf.Buf, chains []ring.Chain) (done, n, size int) {
+	d := q.dev
+	if d.lending == nil && q.offloads&port.RxVLANStrip == 0 && d.openPlain(chains, portOverhead, q.room) {
+		n, size = q.receivePlain(bufs, chains)
+		return n, n, size
+	}
+	frames := d.open(chains)
+	done, n, size = q.receiveFrames(bufs, frames)
+	d.release(frames[:done])
+	q.putShort(len(frames) - done)
+	return done, n, size
+}
+
+// putShort puts the last n chains back, for which there were no buffers.
+func (q *portRx) putShort(n int) {
+	if n > 0 {
+		q.dev.ring.Return(n)
+		q.noBuf.Add(1)
+	}
+}
+
+// receivePlain makes packets of chains whose data openPlain has found.
+func (q *portRx) receivePlain(bufs []*mbuf.Buf, chains []ring.Chain) (n, size int) {
+	d, id := q.dev, q.id
+	q.putBack()
+	src := d.src[:len(chains)]
+	q.held = q.fresh[:q.cache.Get(q.fresh[:len(chains)])]
+	for i, b := range q.held {
+		size += copy(b.Renew(len(src[i])), src[i])
+		b.Port = id
+	}
+	n = copy(bufs, q.held)
+	q.held = nil
+	d.complete(chains[:n])
+	q.putShort(len(chains) - n)
+	return n, size
+}
+
+// receiveFrames makes packets of frames, until buffers are short. It returns how
+// many frames it is done with, and how many packets came of them with how many
+// bytes.
+func (q *portRx) receiveFrames(bufs []*mbuf.Buf, frames []takenFrame) (done, n, size int) {
 	d := q.dev
 	q.putBack()
 	d.places, q.held = d.places[:0], q.fresh[:0]
@@ -113,8 +150,7 @@ func (q *portRx) receive(bufs []*mbuf.Buf, frames []takenFrame) (done, n, size i
 			break
 		}
 		if b := q.held[done]; f.last-f.first == 1 && f.size <= q.room {
-			j := d.newJob(b.Renew(f.size)) // the usual case
-			j.src, j.header = d.src[f.first], false
+			copy(b.Renew(f.size), d.src[f.first]) // the usual case
 		} else if !q.copyFrame(b, f) {
 			break
 		}
@@ -261,7 +297,7 @@ func (q *portRx) stats() port.QueueStats {
 }
 
 func (q *portRx) reset() {
-	for _, c := range []*atomic.Uint64{&q.packets, &q.bytes, &q.errors, &q.noBuf} {
-		c.Store(0)
+	for _, c := range []*port.Counter{&q.packets, &q.bytes, &q.errors, &q.noBuf} {
+		c.Reset()
 	}
 }

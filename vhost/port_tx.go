@@ -3,13 +3,15 @@ package vhost
 import (
 	"encoding/binary"
 	"fmt"
-	"sync/atomic"
 
 	"vionet/mbuf"
 	"vionet/offload"
 	"vionet/port"
 	"vionet/virtio"
 )
+
+// portRequests are the flags of packets that ask for something.
+const portRequests = mbuf.TxL4Mask | mbuf.TxVLAN
 
 // portTx sends to the guest, over one of its receive queues.
 type portTx struct {
@@ -24,7 +26,7 @@ type portTx struct {
 	more     [][]byte         // the same: its pieces but the first
 	gso      offload.Segmenter
 
-	packets, bytes, errors atomic.Uint64
+	packets, bytes, errors port.Counter
 }
 
 func (q *portTx) start(c *port.Config) error {
@@ -57,9 +59,14 @@ func (q *portTx) Burst(bufs []*mbuf.Buf) int {
 	frames, size, dropped := d.stats.Frames, d.stats.Bytes, d.stats.Dropped
 	d.beginDelivery(len(bufs))
 	n, refused := 0, 0
-	for _, b := range bufs {
+	for n < len(bufs) {
+		if plain := d.deliverPlain(bufs[n:]); plain > 0 {
+			n += plain
+			continue
+		}
+		b := bufs[n]
 		var header *virtio.NetHeader
-		if b.Flags&(mbuf.TxL4Mask|mbuf.TxVLAN) != 0 {
+		if b.Flags&portRequests != 0 {
 			if q.mustCut(b) {
 				if !q.sendSegments(b) {
 					break
@@ -142,7 +149,7 @@ func (q *portTx) stats() port.QueueStats {
 }
 
 func (q *portTx) reset() {
-	for _, c := range []*atomic.Uint64{&q.packets, &q.bytes, &q.errors} {
-		c.Store(0)
+	for _, c := range []*port.Counter{&q.packets, &q.bytes, &q.errors} {
+		c.Reset()
 	}
 }

@@ -58,6 +58,7 @@ type Queue struct {
 	features   virtio.Features // negotiated
 	mergeable  bool            // so are mergeable receive buffers
 	requests   bool            // headers may ask for something
+	trickles   bool            // the driver shows its buffers one by one, not a burst at a time
 	lends      lendPolicy      // whether frames that the driver sends stay in its memory
 	lending    *lending        // nil: none does
 	draining   bool            // a ring that stops waits for lent frames
@@ -71,10 +72,11 @@ type Queue struct {
 
 	// Scratch of one burst.
 	chains [maxPieces]ring.Chain
-	pieces [maxPieces]ring.Piece
+	pieces [maxPieces + queueBurst]ring.Piece
 	done   []ring.Completion
 	frames [queueBurst]takenFrame // of a transmit queue
 	stock  stock                  // of a receive queue
+	coming [2 * queueBurst][]byte // places of its chains of one piece
 	places [][]byte               // to be written to, in the driver's memory or in packets,
 	jobs   []job                  // and what with
 	src    [][]byte
@@ -91,12 +93,13 @@ func newQueue(index int, log *slog.Logger) *Queue {
 func (q *Queue) start(r ring.Device, mem *guestMemory, features virtio.Features) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.ring, q.mem, q.features, q.reported = r, mem, features, false
+	q.ring, q.mem, q.features, q.reported, q.stock = r, mem, features, false, stock{}
 	if q.region = &mem.regions[0]; mem.iotlb != nil {
 		q.region = &guestRegion{} // no address lies in it
 	}
 	q.headerSize = virtio.HeaderSize(features)
 	q.mergeable = features.Has(virtio.NetMrgRxbuf)
+	q.trickles = features.Has(virtio.RingPacked)
 	if q.mayLend() {
 		q.lending = newLending(r.Size())
 	}
@@ -121,6 +124,9 @@ func (q *Queue) stop() *mbuf.Lender {
 	late := q.drain()
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.ring != nil {
+		q.putBack()
+	}
 	q.ring, q.mem, q.region, q.dirty = nil, nil, nil, nil
 	return late
 }
@@ -173,14 +179,14 @@ func (q *Queue) SetNotify(on bool) {
 	}
 }
 
-// Pending is the number of buffers that the driver has made available: of a
-// packed virtqueue 1 or 0, for some or none.
+// Pending is the number of buffers that the driver has made available, as far as
+// it is known: a packed virtqueue shows one at a time.
 func (q *Queue) Pending() int {
 	defer q.leave(q.enter())
 	if q.ring == nil {
 		return 0
 	}
-	return q.ring.Pending()
+	return q.stock.left() + q.ring.Pending()
 }
 
 // flush ends a burst: it shows the driver what was completed, and reports a

@@ -49,8 +49,38 @@ func (q *Queue) Dequeue(frames []Frame) (n int) {
 // take takes up to n frames, at most queueBurst, that the driver has sent. The
 // caller completes them with giveBack, or puts the last ones back with
 // ring.Return.
-func (q *Queue) take(n int) []takenFrame {
-	chains := q.chains[:q.ring.Take(q.chains[:min(n, queueBurst)], q.pieces[:])]
+func (q *Queue) take(n int) []takenFrame { return q.open(q.takeChains(n)) }
+
+// takeChains takes up to n chains, at most queueBurst, into q.chains and q.pieces.
+func (q *Queue) takeChains(n int) []ring.Chain {
+	return q.chains[:q.ring.Take(q.chains[:min(n, queueBurst)], q.pieces[:])]
+}
+
+// openPlain puts the data of chains into q.src that are all like most: one piece,
+// for which the driver asks nothing, with least to most bytes behind the header.
+// It is false when one is not.
+func (q *Queue) openPlain(chains []ring.Chain, least, most int) bool {
+	if q.requests {
+		return false
+	}
+	src, region, headerSize := q.src[:0], q.region, q.headerSize
+	pieces := q.pieces[:len(chains)] // one each, or the first that has more ends this
+	for i, c := range chains {
+		p := &pieces[i]
+		b, ok := region.slice(p.Addr, p.Len)
+		if !ok || c.Pieces != 1 || p.Write || len(b) < headerSize+least || len(b) > headerSize+most {
+			return false
+		}
+		src = append(src, b[headerSize:])
+	}
+	q.src = src
+	mbuf.PrefetchRead(src)
+	return true
+}
+
+// open finds the frames in chains that were taken. The chains from the first on
+// that it can't open go back.
+func (q *Queue) open(chains []ring.Chain) []takenFrame {
 	q.src = q.src[:0]
 	headerSize, pieces := q.headerSize, q.pieces[:]
 	for i, c := range chains {
@@ -62,7 +92,7 @@ func (q *Queue) take(n int) []takenFrame {
 			// The usual case: one piece that the driver asks nothing for.
 			f.header, f.size, f.last = virtio.NetHeader{}, len(b)-headerSize, f.first+1
 			q.src = append(q.src, b[headerSize:])
-		} else if !q.open(f, pieces[:c.Pieces]) {
+		} else if !q.openFrame(f, pieces[:c.Pieces]) {
 			q.ring.Return(len(chains) - i)
 			return q.frames[:i]
 		}
@@ -75,10 +105,10 @@ func (q *Queue) take(n int) []takenFrame {
 // data is the frame's data, piece by piece.
 func (q *Queue) data(f *takenFrame) [][]byte { return q.src[f.first:f.last] }
 
-// open finds header and data of a frame in pieces, and appends the data to
+// openFrame finds header and data of a frame in pieces, and appends the data to
 // q.src. It is false when the driver broke a rule, and when a place in its memory
 // is not known yet.
-func (q *Queue) open(f *takenFrame, pieces []ring.Piece) bool {
+func (q *Queue) openFrame(f *takenFrame, pieces []ring.Piece) bool {
 	f.header, f.size, f.headerLeft = virtio.NetHeader{}, 0, q.headerSize
 	for _, p := range pieces {
 		if p.Write {
@@ -133,6 +163,15 @@ func (q *Queue) giveBack(frames []takenFrame) {
 	q.done = q.done[:0]
 	for i := range frames {
 		q.done = append(q.done, ring.Completion{Head: frames[i].head})
+	}
+	q.ring.Complete(q.done)
+}
+
+// complete completes chains, in the order in which they were taken.
+func (q *Queue) complete(chains []ring.Chain) {
+	q.done = q.done[:0]
+	for _, c := range chains {
+		q.done = append(q.done, ring.Completion{Head: c.Head})
 	}
 	q.ring.Complete(q.done)
 }

@@ -9,12 +9,12 @@ import (
 	"vionet/virtio"
 )
 
-// stock is chains of a receive queue that were taken for a burst, and are used up
-// one after the other. What is left goes back at the burst's end.
+// stock is chains of a receive queue that were taken before they were needed, and
+// are used up one after the other. What is left of it waits for the next burst.
 type stock struct {
-	taken, used int // chains, in Queue.chains
-	pieces      int // of those used up, in Queue.pieces
-	want        int // chains to take next time; 0: there are no more
+	taken, pieces    int // chains in Queue.chains, and their pieces in Queue.pieces
+	used, usedPieces int // of those, from the front
+	want             int // chains to take next time; 0: there are no more
 }
 
 // left is the number of chains that are not used up.
@@ -95,39 +95,56 @@ func (q *Queue) Enqueue(frames []Frame) int {
 // beginDelivery begins a burst of about n frames to the driver.
 func (q *Queue) beginDelivery(n int) {
 	q.places, q.done, q.writes = q.places[:0], q.done[:0], q.writes[:0]
-	q.stock = stock{want: min(n, queueBurst)}
+	q.stock.want = min(n, queueBurst)
 }
 
 // endDelivery ends a burst: it copies all data, and shows it to the driver.
 func (q *Queue) endDelivery() {
 	q.copyNow()
 	q.ring.Complete(q.done)
-	q.ring.Return(q.stock.left())
 	q.flush()
 	q.lookAhead()
 }
 
-// lookAhead asks for the cache lines of the buffers that the next burst will
-// write to, which the driver's processor may still have. The chains stay
-// available.
+// lookAhead takes chains for a burst like the one that has just ended. The cache
+// lines of their buffers, which the driver's processor may still have, arrive
+// while that burst is on its way.
 func (q *Queue) lookAhead() {
-	chains := q.chains[:q.ring.Take(q.chains[:min(len(q.done), queueBurst)], q.pieces[:])]
-	pieces := q.pieces[:]
-	for _, c := range chains {
-		if place, ok := q.region.slice(pieces[0].Addr, pieces[0].Len); ok {
-			q.places = append(q.places, place)
-		}
-		pieces = pieces[c.Pieces:]
+	s := &q.stock
+	more := min(len(q.done), queueBurst) - s.left()
+	if more <= 0 || s.pieces-s.usedPieces > queueBurst {
+		return
 	}
-	mbuf.PrefetchWrite(q.places)
-	q.places = q.places[:0]
-	q.ring.Return(len(chains))
+	copy(q.chains[:], q.chains[s.used:s.taken])
+	copy(q.pieces[:], q.pieces[s.usedPieces:s.pieces])
+	copy(q.coming[:], q.coming[s.used:s.taken])
+	*s = stock{taken: s.left(), pieces: s.pieces - s.usedPieces}
+	q.takeMore(more)
+}
+
+// takeMore adds up to n chains to the stock, and asks for the cache lines of
+// their buffers.
+func (q *Queue) takeMore(n int) {
+	s := &q.stock
+	chains := q.chains[s.taken:][:n]
+	chains = chains[:q.ring.Take(chains, q.pieces[s.pieces:])]
+	coming := q.coming[s.taken:][:len(chains)]
+	s.taken += len(chains)
+	for i, c := range chains {
+		p := &q.pieces[s.pieces]
+		s.pieces += int(c.Pieces)
+		if place, ok := q.region.slice(p.Addr, p.Len); ok && c.Pieces == 1 && p.Write {
+			coming[i] = place
+		} else {
+			coming[i] = nil
+		}
+	}
+	mbuf.PrefetchWrite(coming)
 }
 
 // copyNow does the jobs that were left for later, and then notes them where a
 // guest is about to move.
 func (q *Queue) copyNow() {
-	mbuf.PrefetchWrite(q.places)
 	for i, dst := range q.places {
 		q.jobs[i].do(dst, q.headerSize)
 	}
@@ -135,6 +152,40 @@ func (q *Queue) copyNow() {
 	if q.dirty != nil {
 		q.markWritten()
 	}
+}
+
+// deliverPlain writes packets from the front of bufs to the driver that are like
+// most, of one segment and without a request, into buffers of one piece that have
+// room for them. It returns how many.
+func (q *Queue) deliverPlain(bufs []*mbuf.Buf) (n int) {
+	s, headerSize := &q.stock, q.headerSize
+	if headerSize != virtio.NetHeaderSize || q.dirty != nil || s.left() == 0 && !q.restock() {
+		return 0
+	}
+	bufs = bufs[:min(len(bufs), s.left())]
+	chains, places, done := q.chains[s.used:][:len(bufs)], q.coming[s.used:][:len(bufs)], q.done
+	bytes := 0
+	for i, b := range bufs {
+		size := b.Len()
+		if b.Next() != nil || b.Flags&portRequests != 0 || len(places[i]) < headerSize+size {
+			break
+		}
+		done = append(done, ring.Completion{Head: chains[i].Head, Len: uint32(headerSize + size)})
+		bytes += size
+		n++
+	}
+	for i, b := range bufs[:n] {
+		dst := places[i]
+		binary.LittleEndian.PutUint64(dst, 0)
+		binary.LittleEndian.PutUint32(dst[8:], 1<<16) // it is in one buffer
+		copy(dst[virtio.NetHeaderSize:], b.Bytes())
+	}
+	q.done = done
+	s.used += n
+	s.usedPieces += n
+	q.stats.Frames += uint64(n)
+	q.stats.Bytes += uint64(bytes)
+	return n
 }
 
 // deliver writes one frame of size bytes, which are data and more, to the driver;
@@ -148,20 +199,17 @@ func (q *Queue) deliver(h *virtio.NetHeader, data []byte, more [][]byte, size in
 	if s.left() == 0 && !q.restock() {
 		return false
 	}
-	if len(data) == size {
+	need := q.headerSize + size
+	if dst := q.coming[s.used]; len(data) == size && len(dst) >= need && q.dirty == nil {
 		// The usual case: one buffer of one piece has room for all of it.
-		c, p, need := q.chains[s.used], &q.pieces[s.pieces], q.headerSize+size
-		dst, ok := q.region.slice(p.Addr, uint32(need))
-		if ok && c.Pieces == 1 && p.Write && int(p.Len) >= need && q.dirty == nil {
-			s.used++
-			s.pieces++
-			j := q.newJob(dst)
-			j.src, j.header = data, true
-			j.setHeader(h, 1)
-			q.done = append(q.done, ring.Completion{Head: c.Head, Len: uint32(need)})
-			q.count(size)
-			return true
-		}
+		q.done = append(q.done, ring.Completion{Head: q.chains[s.used].Head, Len: uint32(need)})
+		s.used++
+		s.usedPieces++
+		j := q.newJob(dst[:need])
+		j.src, j.header = data, true
+		j.setHeader(h, 1)
+		q.count(size)
+		return true
 	}
 	return q.spread(h, data, more, size)
 }
@@ -289,9 +337,9 @@ func (q *Queue) nextChain() (head uint16, pieces []ring.Piece, ok bool) {
 		}
 	}
 	c := q.chains[s.used]
-	pieces = q.pieces[s.pieces : s.pieces+int(c.Pieces)]
+	pieces = q.pieces[s.usedPieces:][:c.Pieces]
 	s.used++
-	s.pieces += len(pieces)
+	s.usedPieces += len(pieces)
 	return c.Head, pieces, true
 }
 
@@ -299,13 +347,19 @@ func (q *Queue) nextChain() (head uint16, pieces []ring.Piece, ok bool) {
 // again in the same burst: that would take a cache line from a driver that writes
 // to it.
 func (q *Queue) restock() bool {
-	s := &q.stock
-	want := s.want
-	*s = stock{taken: q.ring.Take(q.chains[:want], q.pieces[:])}
-	if s.taken == want {
-		s.want = queueBurst
+	want := q.stock.want
+	q.stock = stock{}
+	q.takeMore(want)
+	if q.stock.taken == want {
+		q.stock.want = queueBurst
 	}
-	return s.taken > 0
+	return q.stock.taken > 0
+}
+
+// putBack makes the whole stock available again.
+func (q *Queue) putBack() {
+	q.ring.Return(q.stock.left())
+	q.stock = stock{want: q.stock.want}
 }
 
 // progress is how far a burst to the driver is.
@@ -317,7 +371,8 @@ func (q *Queue) progress() progress {
 
 // undo puts back the chains that were filled since, and those behind them.
 func (q *Queue) undo(to progress) {
-	q.ring.Return(len(q.done) - to.buffers + q.stock.left())
-	q.stock = stock{want: queueBurst}
+	q.putBack()
+	q.ring.Return(len(q.done) - to.buffers)
+	q.stock.want = queueBurst
 	q.places, q.done, q.writes = q.places[:to.jobs], q.done[:to.buffers], q.writes[:to.writes]
 }

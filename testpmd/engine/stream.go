@@ -2,7 +2,6 @@ package engine
 
 import (
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"vionet/driver"
@@ -58,13 +57,13 @@ type StreamConfig struct {
 // Counters are what a stream did. Any goroutine may read them at any time.
 type Counters struct {
 	// RxPackets were received, TxPackets sent, and TxDropped freed for want of room.
-	RxPackets, TxPackets, TxDropped atomic.Uint64
+	RxPackets, TxPackets, TxDropped port.Counter
 	// BadIPSum and BadL4Sum are the packets of mode csum that the Rx port
 	// found a wrong checksum in.
-	BadIPSum, BadL4Sum atomic.Uint64
+	BadIPSum, BadL4Sum port.Counter
 	// Batches are what mode flowbatch sorted bursts into, and NewFlows the flows
 	// that it did not know.
-	Batches, NewFlows atomic.Uint64
+	Batches, NewFlows port.Counter
 }
 
 // Reset sets the counters to zero, those of waiting packets too.
@@ -76,13 +75,13 @@ func (s *Stream) Reset() {
 }
 
 func (c *Counters) reset() {
-	c.RxPackets.Store(0)
-	c.TxPackets.Store(0)
-	c.TxDropped.Store(0)
-	c.BadIPSum.Store(0)
-	c.BadL4Sum.Store(0)
-	c.Batches.Store(0)
-	c.NewFlows.Store(0)
+	c.RxPackets.Reset()
+	c.TxPackets.Reset()
+	c.TxDropped.Reset()
+	c.BadIPSum.Reset()
+	c.BadL4Sum.Reset()
+	c.Batches.Reset()
+	c.NewFlows.Reset()
 }
 
 // Stream is the way of packets from one receive queue to one transmit queue.

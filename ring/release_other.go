@@ -1,0 +1,11 @@
+//go:build !amd64 || race
+
+package ring
+
+import "sync/atomic"
+
+// ReleaseStore32 and ReleaseStore64 are more than they need to be where Go has
+// nothing less to offer.
+func ReleaseStore32(addr *uint32, v uint32) { atomic.StoreUint32(addr, v) }
+
+func ReleaseStore64(addr *uint64, v uint64) { atomic.StoreUint64(addr, v) }
