@@ -169,7 +169,7 @@ func (b blaster) vionetSender(name string, options ...string) turns.Starter[peer
 			return nil, err
 		}
 		argv = append([]string{b.blast, "--size", strconv.Itoa(b.size), "--seconds", "3600"}, options...)
-		if p.Worker, err = p.Start(ctx, filepath.Join(dir, name+".log"), sendCore, append(argv, "--socket", s)); err != nil {
+		if p.Worker, err = p.Start(ctx, filepath.Join(dir, name+".log"), sendCore, append(argv, "-a", s)); err != nil {
 			return nil, err
 		}
 		return p, p.Settle(ctx)

@@ -14,6 +14,9 @@ var (
 
 // Alarm is for loops that sleep on several queues; see port.Alarmer.
 func (q *RxQueue) Alarm() (port.Alarm, error) {
+	if q.ended.Load() {
+		return nil, errEnded
+	}
 	if q.event == nil {
 		return nil, fmt.Errorf("alarm of a receive queue: %w: configure the port with RxInterrupts", port.ErrNotSupported)
 	}
@@ -44,6 +47,9 @@ func (a rxAlarm) Disarm() { a.q.ring.Disarm() }
 
 // Alarm is for loops that sleep on several queues; see port.Alarmer.
 func (q *TxQueue) Alarm() (port.Alarm, error) {
+	if q.ended.Load() {
+		return nil, errEnded
+	}
 	if q.event == nil {
 		return nil, fmt.Errorf("alarm of a transmit queue: %w: configure the port with TxInterrupts", port.ErrNotSupported)
 	}

@@ -71,6 +71,9 @@ func (d *Device) check(cfg port.Config) error {
 	case cfg.MTU != 0 && (cfg.MTU < virtio.MinMTU || cfg.MTU > d.maxMTU):
 		return fmt.Errorf("%w: MTU %d: must be %d to %d", port.ErrInvalid, cfg.MTU, virtio.MinMTU, d.maxMTU)
 	}
+	if wish := cfg.RxOffloads & (port.RxTCPLRO | port.RxScatter); wish != 0 && d.opts.NoMergeable {
+		return &ConflictError{Wish: fmt.Sprintf("Rx offload %v", wish), Against: "NoMergeable (mrg_rxbuf=0)"}
+	}
 	if extra := cfg.RxOffloads &^ rxCapabilities(d.offered); extra != 0 {
 		return &FeatureError{Asked: fmt.Sprintf("Rx offload %v", extra), Missing: offloadFeatures(port.Config{RxOffloads: extra}) &^ d.offered}
 	}

@@ -44,6 +44,18 @@ type Options struct {
 	Logger *slog.Logger
 }
 
+func (o Options) check() error {
+	switch {
+	case o.MAC != nil && !isStation(o.MAC):
+		return fmt.Errorf("address %v: %w: it is no unicast address of 6 bytes", o.MAC, port.ErrInvalid)
+	case o.ResetTimeout < 0:
+		return fmt.Errorf("reset timeout %v: %w: must not be negative", o.ResetTimeout, port.ErrInvalid)
+	case o.ControlTimeout < 0:
+		return fmt.Errorf("control timeout %v: %w: must not be negative", o.ControlTimeout, port.ErrInvalid)
+	}
+	return nil
+}
+
 const (
 	defaultResetTimeout = 3 * time.Second
 	defaultMTU          = 1500
@@ -99,8 +111,12 @@ var _ port.Port = (*Device)(nil)
 
 // Open probes the device behind t: it resets it and reads what it offers. The
 // Device owns t from then on, also when Open fails. Next come Configure and
-// Start.
+// Start. An error wraps port.ErrInvalid when it is about the options.
 func Open(t Transport, opts Options) (*Device, error) {
+	if err := opts.check(); err != nil {
+		t.Close()
+		return nil, fmt.Errorf("%s: %w", t.Name(), err)
+	}
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -235,6 +251,10 @@ func (d *Device) Info() port.Info {
 		TxCapa:       txCapabilities(d.offered),
 		RxActive:     d.active.RxOffloads,
 		TxActive:     d.active.TxOffloads,
+		Offered:      d.everything.Names(),
+		Negotiated:   d.accepted.Names(),
+		Paths:        d.paths,
+		IOVA:         d.transport.Addressing().Mode.String(),
 	}
 	if d.state == started {
 		info.RxDesc, info.TxDesc = d.rx[0].limit, d.tx[0].limit
@@ -304,9 +324,3 @@ func (d *Device) event(e port.Event) {
 		(*f)(e)
 	}
 }
-
-// RxQueue gives a receive queue of the started port.
-func (d *Device) RxQueue(i int) port.RxQueue { return d.rx[i] }
-
-// TxQueue gives a transmit queue of the started port.
-func (d *Device) TxQueue(i int) port.TxQueue { return d.tx[i] }

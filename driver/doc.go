@@ -25,6 +25,9 @@
 // into without a copy; an XSK is its four rings on a queue pair, with the names
 // of AF_XDP.
 //
+// Programs that want frames rather than buffers take a Device as a net.PacketConn
+// from package packet.
+//
 // The queues follow the goroutine rules of package port. Nothing that the
 // device writes is trusted: a queue whose device breaks a rule stops, says so
 // through Err, and works again after Stop and Start.

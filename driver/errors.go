@@ -20,8 +20,21 @@ type FeatureError struct {
 }
 
 func (e *FeatureError) Error() string {
-	return fmt.Sprintf("%s needs %v, which the device does not offer", e.Asked, e.Missing)
+	return fmt.Sprintf("%s needs %v, which the device does not offer: do without, or have the host offer it", e.Asked, e.Missing)
 }
 
 // Is makes the error match port.ErrNotSupported.
 func (e *FeatureError) Is(target error) bool { return target == port.ErrNotSupported }
+
+// ConflictError says that the application asked for two things of which each rules
+// out the other, whatever the device has. It matches port.ErrInvalid.
+type ConflictError struct {
+	Wish, Against string // by the names of the options or offloads
+}
+
+func (e *ConflictError) Error() string {
+	return fmt.Sprintf("%s and %s rule each other out: leave one of them out", e.Wish, e.Against)
+}
+
+// Is makes the error match port.ErrInvalid.
+func (e *ConflictError) Is(target error) bool { return target == port.ErrInvalid }

@@ -1,8 +1,10 @@
 package driver_test
 
 import (
+	"errors"
 	"fmt"
 	"log"
+	"net"
 	"time"
 
 	"vionet/driver"
@@ -122,6 +124,43 @@ func ExampleDevice_Paths() {
 	// Output:
 	// simple: no Tx offload
 	// standard: Tx offloads are on: TCP_CKSUM
+}
+
+// Info prints what there is to know of a port: what the device offers, what of that
+// was taken, and which burst functions follow from it.
+func ExampleDevice_Info() {
+	p, err := driver.Open(fakedev.New(fakedev.Config{MAC: net.HardwareAddr{0x52, 0x54, 0, 0, 0, 1}}), driver.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, end := start(p)
+	defer end()
+	fmt.Println(p.Info())
+	// Output:
+	// fake0 (net_virtio) 52:54:00:00:00:01, MTU 1500
+	//   offered     CSUM GUEST_CSUM MTU MAC GUEST_TSO4 GUEST_TSO6 HOST_TSO4 HOST_TSO6 MRG_RXBUF STATUS VERSION_1
+	//   negotiated  MTU MAC MRG_RXBUF STATUS VERSION_1
+	//   receive     1 queue of 256 descriptors, mergeable buffer: MRG_RXBUF is negotiated: a packet may span buffers (simpler: open the port with mrg_rxbuf=0)
+	//   transmit    1 queue of 256 descriptors, simple: no Tx offload
+	//   addresses   va
+}
+
+// Errors are values to ask: a sentinel of package port, and a type that tells more.
+func ExampleFeatureError() {
+	p, err := driver.Open(fakedev.New(fakedev.Config{Offered: virtio.Version1}), driver.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	pool, end := start(p)
+	defer end()
+	if err := p.Stop(); err != nil {
+		log.Fatal(err)
+	}
+	err = p.Configure(port.Config{Pool: pool, TxOffloads: port.TxTCPCksum})
+	var missing *driver.FeatureError
+	fmt.Println(errors.Is(err, port.ErrNotSupported), errors.As(err, &missing), missing.Missing)
+	// Output:
+	// true true CSUM
 }
 
 // A loop that sends small batches puts a buffer in front of the queue, and polls

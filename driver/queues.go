@@ -32,7 +32,7 @@ func (d *Device) setupQueues() error {
 
 func (d *Device) newRxQueue(i int, burst rxBurst) (*RxQueue, error) {
 	q := &RxQueue{
-		burst:    burst,
+		path:     burst,
 		own:      d.cfg.Pool.NewCache(0),
 		portID:   uint16(d.opts.ID),
 		hdrLen:   virtio.HeaderSize(d.accepted),
@@ -51,7 +51,7 @@ func (d *Device) setupRxQueue(q *RxQueue, i int) error {
 	if err != nil {
 		return err
 	}
-	q.cache = q.own
+	q.burst, q.cache = q.path, q.own
 	q.room = d.cfg.Pool.BufSize() - mbuf.Headroom + q.hdrLen
 	q.bufs = newBufTable(q.size)
 	// Start kicks, whatever the device wants: before DRIVER_OK it must not be
@@ -115,6 +115,12 @@ func (d *Device) onBroken(side string, i int) func(error) {
 // queue pairs and the control queue take, for the size of the mbuf.Memory to
 // make.
 func (d *Device) RingMemory(pairs int) (int, error) {
+	d.mu.Lock()
+	gone := d.state == closed
+	d.mu.Unlock()
+	if gone {
+		return 0, fmt.Errorf("%s: ring memory: %w", d.Name(), port.ErrClosed)
+	}
 	total, err := d.controlMemory()
 	if err != nil {
 		return 0, err

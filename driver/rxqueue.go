@@ -17,7 +17,8 @@ const minFrame = 14
 // contract.
 type RxQueue struct {
 	virtqueue
-	burst rxBurst
+	burst rxBurst     // path, or rxStopped
+	path  rxBurst     // what Start chose
 	cache *mbuf.Cache // where buffers come from: own, or that of UseCache
 	own   *mbuf.Cache
 
@@ -126,6 +127,8 @@ func (q *RxQueue) count(packets int, bytes uint64) {
 // retire ends the queue's use by the port, and frees a packet that had not
 // arrived whole. A cache of UseCache may be somebody else's by now.
 func (q *RxQueue) retire() {
+	q.end()
+	q.burst = rxStopped
 	q.cache = q.own
 	if q.partial.head != nil {
 		q.drop(q.partial.head)
@@ -133,6 +136,9 @@ func (q *RxQueue) retire() {
 	}
 	q.cache.Flush()
 }
+
+// rxStopped is the path of a queue whose port was stopped: the ring is gone.
+func rxStopped(*RxQueue, []*mbuf.Buf) int { return 0 }
 
 // settle implements retired: packets that nobody received are dropped.
 func (q *RxQueue) settle() (owned int) {

@@ -91,7 +91,7 @@ func (d *Device) negotiate() error {
 			return fmt.Errorf("read status: %w", err)
 		}
 		if !status.Has(virtio.StatusFeaturesOK) {
-			return fmt.Errorf("%w: asked for %v of the offered %v", ErrFeaturesRefused, accepted, offered)
+			return fmt.Errorf("%w: asked for %v of the offered %v: configure fewer offloads", ErrFeaturesRefused, accepted, offered)
 		}
 	}
 	d.accepted = accepted

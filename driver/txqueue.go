@@ -42,6 +42,13 @@ func (q *TxQueue) Burst(pkts []*mbuf.Buf) int { return q.burst(q, pkts) }
 
 // Reclaim frees the packets that were sent and returns their number.
 func (q *TxQueue) Reclaim() int {
+	if q.ended.Load() {
+		return 0
+	}
+	return q.reclaim()
+}
+
+func (q *TxQueue) reclaim() int {
 	total := 0
 	for {
 		n := q.ring.Harvest(q.completed[:])
@@ -66,7 +73,7 @@ func (q *TxQueue) UseCache(c *mbuf.Cache) {
 // reports whether the queue works.
 func (q *TxQueue) makeRoom(n int) bool {
 	if free := q.ring.Free(); free < n || free < q.reclaimAt {
-		q.Reclaim()
+		q.reclaim()
 	}
 	return q.ring.Err() == nil
 }
@@ -91,13 +98,14 @@ func (q *TxQueue) drop(b *mbuf.Buf) {
 // retire ends the queue's use by the port. A cache of UseCache may be somebody
 // else's by now.
 func (q *TxQueue) retire() {
+	q.end()
 	q.cache = q.own
 	q.burst = txStopped
 }
 
 // settle implements retired.
 func (q *TxQueue) settle() (owned int) {
-	q.Reclaim()
+	q.reclaim()
 	q.cache.Flush()
 	for head := range q.ring.Outstanding() {
 		owned += q.bufs[head].Segments()

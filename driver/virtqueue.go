@@ -21,6 +21,7 @@ type virtqueue struct {
 
 	mem      *mbuf.Memory
 	zones    []mbuf.Zone
+	ended    atomic.Bool // with its port: the ring is gone
 	broken   atomic.Pointer[error]
 	onBroken func(error)
 }
@@ -45,6 +46,7 @@ func (d *Device) setupVirtqueue(v *virtqueue, wish queueWish) error {
 		return fmt.Errorf("the device has no virtqueue %d", wish.index)
 	}
 	v.size, v.limit, v.mem, v.onBroken = size, size, d.mem, wish.onBroken
+	v.ended.Store(false)
 	v.broken.Store(nil)
 	if wish.desc != 0 {
 		v.limit = min(wish.desc, size)
@@ -174,6 +176,13 @@ func (v *virtqueue) Err() error {
 		return *e
 	}
 	return nil
+}
+
+// end makes the application's calls on the queue do nothing from then on, and Err
+// say so, unless it has something worse to say.
+func (v *virtqueue) end() {
+	v.ended.Store(true)
+	v.broken.CompareAndSwap(nil, &errEnded)
 }
 
 // noteBroken reports a broken ring once.

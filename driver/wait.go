@@ -17,6 +17,9 @@ const starvedPause = 10 * time.Millisecond
 // for an interrupt and the ring looked at once more before the sleep, so that
 // no packet is slept over (virtio 1.2, section 2.7.7.1).
 func (q *RxQueue) Wait(ctx context.Context) error {
+	if q.ended.Load() {
+		return errEnded
+	}
 	if q.event == nil {
 		return fmt.Errorf("wait for packets: %w: configure the port with RxInterrupts", port.ErrNotSupported)
 	}
@@ -52,6 +55,8 @@ var _ port.TxWaiter = (*TxQueue)(nil)
 // sender sleeps wakes it.
 func (q *TxQueue) Wait(ctx context.Context, free int) error {
 	switch {
+	case q.ended.Load():
+		return errEnded
 	case q.event == nil:
 		return fmt.Errorf("wait for room: %w: configure the port with TxInterrupts", port.ErrNotSupported)
 	case free < 1 || free > q.limit:

@@ -71,7 +71,7 @@ type MemoryConfig struct {
 	// node it changes nothing.
 	Node NodeChoice
 
-	IOVA   IOVAMode
+	IOVA   IOVAMode    // where device addresses come from
 	Ranges []AddrRange // usable device addresses, for IOVARanges
 }
 
@@ -94,11 +94,11 @@ func (cfg MemoryConfig) check() error {
 // Region is one contiguous piece of a Memory: contiguous in the process, in
 // its file and in device addresses.
 type Region struct {
-	Bytes    []byte
-	IOVA     uint64
-	FD       int // the memory file; it belongs to the Memory
-	Offset   int64
-	PageSize int
+	Bytes    []byte // in the process
+	IOVA     uint64 // device address of the first byte
+	FD       int    // the memory file; it belongs to the Memory
+	Offset   int64  // of the first byte in that file
+	PageSize int    // bytes
 }
 
 // end is the device address behind the region.

@@ -2,7 +2,8 @@
 
 package mbuf
 
-// PrefetchRead and PrefetchWrite do nothing but on amd64.
+// PrefetchRead does nothing but on amd64.
 func PrefetchRead([][]byte) {}
 
+// PrefetchWrite does nothing but on amd64.
 func PrefetchWrite([][]byte) {}

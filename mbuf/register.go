@@ -16,7 +16,7 @@ import (
 // Area is memory of the application's own, in whole pages: what unix.Mmap gives,
 // never the Go heap.
 type Area struct {
-	Bytes []byte
+	Bytes []byte // the memory
 	// File is what Bytes is a shared mapping of, from Offset on: a memory file,
 	// or one on hugetlbfs. Nil: Bytes is anonymous memory.
 	File   *os.File

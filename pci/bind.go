@@ -27,7 +27,7 @@ var (
 
 // BindError says which step of a change of drivers failed and what to do.
 type BindError struct {
-	BDF    string
+	BDF    string // the function's address
 	Step   string // "check", "driver_override", "unbind", "probe", "bind"
 	Err    error
 	Advice string

@@ -62,7 +62,7 @@ var structureRules = [...]struct{ size, align uint32 }{
 
 // Structure is where a structure of a modern virtio device lies.
 type Structure struct {
-	BAR    int
+	BAR    int    // number of the base address register
 	Offset uint32 // bytes from the BAR's start
 	Length uint32 // bytes
 }
@@ -70,7 +70,7 @@ type Structure struct {
 // Capabilities are the structures of a modern virtio device (virtio 1.2,
 // section 4.1.4).
 type Capabilities struct {
-	Common, Notify, ISR, Device Structure
+	Common, Notify, ISR, Device Structure // by the specification's names
 	// NotifyMultiplier is the distance in bytes between the notification
 	// registers of two queues, a power of two, or 0 when all share one.
 	NotifyMultiplier uint32

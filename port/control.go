@@ -71,7 +71,7 @@ type VLANFilter interface {
 // under Key of the fields that Types name picks an entry of Table, which is a
 // receive queue. Packets without a hash go to queue 0.
 type RSS struct {
-	Key   []byte
+	Key   []byte   // 1 byte to RSSLimits.MaxKey
 	Table []uint16 // its length is a power of two
 	Types virtio.HashTypes
 }

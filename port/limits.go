@@ -4,7 +4,7 @@ import "fmt"
 
 // Limits are what a software port can be configured for.
 type Limits struct {
-	RxQueues, TxQueues int
+	RxQueues, TxQueues int    // at most
 	QueueHint          string // how to get more queues; "": in no way
 	RxOffloads         RxOffloads
 	TxOffloads         TxOffloads

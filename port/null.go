@@ -80,7 +80,7 @@ func (p *null) Info() Info {
 		RxQueues: p.conf.RxQueues, TxQueues: p.conf.TxQueues,
 		MaxRxQueues: nullMaxQueues, MaxTxQueues: nullMaxQueues,
 		RxDesc: p.conf.RxDesc, TxDesc: p.conf.TxDesc, MaxDesc: nullMaxDesc,
-		MaxRxPktLen: math.MaxUint16, MaxMACs: 1, Promiscuous: p.promisc,
+		MaxRxPktLen: math.MaxUint16, MaxMACs: 1, Promiscuous: p.promisc, Paths: p.Paths(),
 	}
 	if info.MTU == 0 {
 		info.MTU = 1500

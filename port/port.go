@@ -140,8 +140,8 @@ type TxWaiter interface {
 // Stats are a port's counters. Bytes are those of Ethernet frames, without
 // the virtio-net header and without the frame check sequence.
 type Stats struct {
-	RxPackets, RxBytes uint64
-	TxPackets, TxBytes uint64
+	RxPackets, RxBytes uint64 // received
+	TxPackets, TxBytes uint64 // given to the device
 	RxMissed           uint64 // frames that the device had no buffer for, where it tells
 	RxErrors           uint64 // frames dropped because their header was broken
 	RxNoBuf            uint64 // buffers that the pool could not give
@@ -173,7 +173,7 @@ func (s Stats) Totals() Stats {
 
 // Link is the state of a port's link.
 type Link struct {
-	Up         bool
+	Up         bool   // frames can come and go
 	Speed      uint32 // Mb/s; SpeedUnknown, or 0 when down
 	FullDuplex bool
 }
@@ -228,6 +228,15 @@ type Info struct {
 	// RxActive and TxActive are those of the last successful Start.
 	RxActive RxOffloads
 	TxActive TxOffloads
+
+	// Offered and Negotiated are the names of the features that the device offers,
+	// and of those that the last Start took; empty where there are no such bits.
+	Offered, Negotiated []string
+	// Paths are what Port.Paths gives; empty where Info leaves them out.
+	Paths Paths
+	// IOVA is where the device's addresses come from, "va", "ranges" or "pa", as
+	// mbuf.IOVAMode names them; "" where no device reads the memory.
+	IOVA string
 }
 
 // Path is a burst function and the reason for it.

@@ -78,7 +78,7 @@ type Segment struct {
 
 // Completion is a chain that the device has used.
 type Completion struct {
-	Head uint16
+	Head uint16 // descriptor that the chain begins with
 	Len  uint32 // bytes that the device says it wrote
 }
 

@@ -16,8 +16,8 @@ import (
 // Config is what a console is built from. Ports, pool and writers stay the
 // caller's; the console closes the ports when it quits.
 type Config struct {
-	Ports []port.Port
-	Pool  *mbuf.Pool
+	Ports []port.Port // by their numbers
+	Pool  *mbuf.Pool  // of all ports
 	// Cores are the forwarding cores; MainCore is the one that is kept for
 	// the console.
 	Cores    []Core

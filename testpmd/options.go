@@ -29,7 +29,7 @@ type Core struct {
 
 // Options are the settings that a console starts with.
 type Options struct {
-	Interactive bool
+	Interactive bool          // with a prompt
 	AutoStart   bool          // start forwarding before the first prompt
 	TxFirst     int           // bursts to send before a non-interactive run forwards
 	StatsPeriod time.Duration // between two prints of port statistics; 0: none

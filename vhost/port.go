@@ -154,6 +154,7 @@ func (p *vhostPort) Info() port.Info {
 		MaxRxQueues: len(p.rx), MaxTxQueues: len(p.tx),
 		RxDesc: p.conf.RxDesc, TxDesc: p.conf.TxDesc, MaxDesc: maxQueueSize,
 		MinRxBufSize: portMinBuf, MaxRxPktLen: maxFrame, MaxMACs: 1, Promiscuous: p.promisc,
+		Paths:   p.Paths(),
 		RxLends: p.cfg.ZeroCopy,
 		RxCapa:  rx, TxCapa: tx, RxActive: p.active.RxOffloads, TxActive: p.active.TxOffloads,
 	}

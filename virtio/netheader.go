@@ -43,8 +43,8 @@ const (
 // NetHeader is struct virtio_net_hdr (section 5.1.6), decoded. Offsets and
 // lengths are in bytes.
 type NetHeader struct {
-	Flags      uint8
-	GSOType    uint8
+	Flags      uint8  // HdrNeedsCSum and the like
+	GSOType    uint8  // GSONone and the like
 	HdrLen     uint16 // Ethernet + IP + L4 headers, a hint
 	GSOSize    uint16 // payload bytes of a segment
 	CSumStart  uint16 // where the checksum starts, from the frame's start

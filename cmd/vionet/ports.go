@@ -116,18 +116,15 @@ func newMemory(eal ealOptions, app appOptions, d *devices) (*mbuf.Memory, error)
 // address settles the kind of device addresses: physical ones as soon as one
 // device wants them, since they serve the others too.
 func address(cfg *mbuf.MemoryConfig, iovaMode string, d *devices) error {
+	var all port.Addressing
 	for _, dev := range d.virtio {
 		a := dev.Addressing()
 		if a.Mode == mbuf.IOVAPhysical && iovaMode == "va" {
 			return fmt.Errorf("iova-mode va invalid - %s goes around the IOMMU and needs physical addresses", dev.Name())
 		}
-		if a.Mode > cfg.IOVA {
-			cfg.IOVA = a.Mode
-		}
-		if a.Mode == mbuf.IOVARanges {
-			cfg.Ranges = a.Ranges
-		}
+		all = all.Join(a)
 	}
+	cfg.IOVA, cfg.Ranges = all.Mode, all.Ranges
 	if iovaMode == "pa" {
 		cfg.IOVA = mbuf.IOVAPhysical
 	}

@@ -21,7 +21,7 @@ type Command struct {
 // Answer is what the device does with a command. The zero value answers OK at
 // once.
 type Answer struct {
-	Status    uint8
+	Status    uint8         // virtio.CtrlOK, or another number
 	Untouched bool          // give the command back without a status
 	After     time.Duration // answer only then
 	Never     bool          // leave it to Device.Answer

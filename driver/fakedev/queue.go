@@ -82,9 +82,9 @@ func (q *Queue) Size() int { return q.setup.Size }
 
 // Buffer is one piece of a chain.
 type Buffer struct {
-	Addr  uint64
+	Addr  uint64 // of the device
 	Bytes []byte // nil when the address was never mapped
-	Flags uint16
+	Flags uint16 // of the descriptor
 }
 
 // Chain is what the driver made available under one head.

@@ -2,16 +2,17 @@
 // how a program sorts packets by destination, and lets small batches wait in
 // front of each transmit queue.
 //
-//	l2switch SOCKET SOCKET...
+//	l2switch -a 0000:00:04.0 -a /run/vhost.sock
 //
-// opens a port on each vhost-user back end. Without sockets it opens two embedded
-// devices, which return every frame, and sends a few that then go to and fro.
-// Ctrl-C ends it and prints what each port did.
+// switches between PCI functions and vhost-user sockets. Without devices it opens
+// two embedded ones, which return every frame, and sends a few that then go to and
+// fro. Ctrl-C ends it and prints what each port did.
 package main
 
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"log"
 	"os"
@@ -20,9 +21,8 @@ import (
 	"time"
 
 	"vionet/driver"
-	"vionet/mbuf"
+	"vionet/examples/internal/device"
 	"vionet/port"
-	"vionet/vhost"
 )
 
 const burst = 32 // packets that are received, and sent, at a time
@@ -30,39 +30,31 @@ const burst = 32 // packets that are received, and sent, at a time
 func main() {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer cancel()
-	if err := run(ctx, os.Args[1:]); err != nil {
+	names := device.Flag()
+	flag.Parse()
+	if err := run(ctx, *names); err != nil {
 		log.Fatal(err)
 	}
 }
 
-// run switches until ctx is done.
-func run(ctx context.Context, sockets []string) (err error) {
-	mem, err := mbuf.NewMemory(mbuf.MemoryConfig{Size: 32 << 20, NoHuge: true})
+// run switches between the devices of those names until ctx is done.
+func run(ctx context.Context, names []string) (err error) {
+	devices, err := device.Open(device.Config{Names: names, Devices: 2})
 	if err != nil {
 		return err
 	}
-	pool, err := mbuf.NewPool(mem, mbuf.PoolConfig{Count: 8192})
-	if err != nil {
+	s := &l2switch{table: map[[6]byte]*link{}, cache: devices.Pool.NewCache(0)}
+	defer func() { err = errors.Join(err, s.close(), devices.Close()) }()
+	if err := devices.Start(port.Config{}); err != nil {
 		return err
 	}
-	s := &l2switch{table: map[[6]byte]*link{}, cache: pool.NewCache(0)}
-	defer func() { err = errors.Join(err, s.close(), pool.Close(), mem.Close()) }()
-	for _, path := range sockets {
-		if err := s.add(vhost.Dial(path, vhost.FrontendConfig{})); err != nil {
-			return err
-		}
-	}
-	for len(sockets) == 0 && len(s.links) < 2 {
-		device, err := vhost.StartLoopback(vhost.LoopbackConfig{}) // ends with the program
-		if err != nil {
-			return err
-		}
-		if err := s.add(device.Dial(vhost.FrontendConfig{})); err != nil {
+	for _, dev := range devices.Ports {
+		if err := s.add(dev); err != nil {
 			return err
 		}
 	}
 	fmt.Printf("switching between %d ports, Ctrl-C ends\n", len(s.links))
-	if len(sockets) == 0 {
+	if devices.Embedded {
 		s.sendFirst()
 	}
 	for begin := time.Now(); ctx.Err() == nil; {
@@ -77,32 +69,16 @@ func run(ctx context.Context, sockets []string) (err error) {
 	return nil
 }
 
-// add makes a port of the device behind a transport.
-func (s *l2switch) add(t *vhost.Frontend, err error) error {
+// add makes a link of a started port.
+func (s *l2switch) add(dev *driver.Device) error {
+	tx, err := driver.NewTxBuffer(dev.TxQueue(0), driver.TxBufferConfig{Size: burst, Desc: dev.Info().TxDesc})
 	if err != nil {
 		return err
 	}
-	dev, err := driver.Open(t, driver.Options{ID: len(s.links)})
-	if err != nil {
-		return err
-	}
-	l := &link{Device: dev}
-	s.links = append(s.links, l)
-	if err := dev.Configure(port.Config{Pool: s.cache.Pool()}); err != nil {
-		return err
-	}
-	if err := dev.Start(); err != nil {
-		return err
-	}
-	l.rx = dev.RxQueue(0)
-	l.tx, err = driver.NewTxBuffer(dev.TxQueue(0), driver.TxBufferConfig{
-		Size: burst, Desc: dev.Info().TxDesc,
-	})
-	if err != nil {
-		return err
-	}
+	l := &link{Device: dev, rx: dev.RxQueue(0), tx: tx}
 	l.rx.UseCache(s.cache)
 	l.tx.UseCache(s.cache)
+	s.links = append(s.links, l)
 	return nil
 }
 
@@ -120,19 +96,15 @@ func (s *l2switch) sendFirst() {
 // close sends what waits, stops the ports and says what they did.
 func (s *l2switch) close() (err error) {
 	for _, l := range s.links {
-		if l.tx != nil {
-			l.tx.Close() // before its port stops
-		}
+		l.tx.Close() // before its port stops
 	}
 	s.cache.Flush()
 	for i, l := range s.links {
 		err = errors.Join(err, l.Device.Close())
 		n := l.Stats()
 		fmt.Printf("port %d: received %d, sent %d\n", i, n.RxPackets, n.TxPackets)
-		if l.tx != nil {
-			n := l.tx.Stats()
-			fmt.Printf("  %d bursts of %.1f packets, %d dropped\n", n.Flushes(), n.PerFlush(), n.Dropped)
-		}
+		w := l.tx.Stats()
+		fmt.Printf("  %d bursts of %.1f packets, %d dropped\n", w.Flushes(), w.PerFlush(), w.Dropped)
 	}
 	return err
 }

@@ -2,17 +2,17 @@ package main
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"sync"
 	"testing"
 	"time"
 
-	"vionet/vhost"
+	"go.uber.org/goleak"
+
+	"vionet/examples/internal/host"
 )
 
 // TestMain makes the test's own binary the program where that is asked for.
@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	os.Exit(m.Run())
+	goleak.VerifyTestMain(m)
 }
 
 // program is a switch that runs.
@@ -48,7 +48,11 @@ func start(t *testing.T, sockets ...string) *program {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &program{cmd: exec.Command(exe, sockets...), out: output{began: make(chan struct{})}}
+	var args []string
+	for _, s := range sockets {
+		args = append(args, "-a", s)
+	}
+	p := &program{cmd: exec.Command(exe, args...), out: output{began: make(chan struct{})}}
 	p.cmd.Env = append(os.Environ(), "RUN_L2SWITCH=1")
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
 	if err := p.cmd.Start(); err != nil {
@@ -70,60 +74,38 @@ func (p *program) interrupt(t *testing.T) string {
 	return p.out.text.String()
 }
 
-// stations are back ends, as hosts would be behind the switch.
-type stations struct {
-	t    *testing.T
-	back []*vhost.Backend
-}
-
 // frameOf is a frame with a text behind its addresses.
 func frameOf(dst, src byte, text string) []byte {
 	head := []byte{2 | dst&1, 0, 0, 0, 0, dst, 2, 0, 0, 0, 0, src, 0x88, 0xb5}
 	return append(append(head, text...), make([]byte, 46)...)
 }
 
+// stations are hosts behind the switch, one a port.
+type stations struct {
+	t     *testing.T
+	hosts []*host.Host
+}
+
 // send puts a frame into a port of the switch.
 func (s stations) send(port int, frame []byte) {
 	s.t.Helper()
-	s.until("the switch takes a frame", func() bool {
-		return s.back[port].RxQueue(0).Enqueue([]vhost.Frame{{Data: frame}}) == 1
-	})
+	s.hosts[port].Send(0, frame)
 }
 
 // expect takes the next frame that leaves a port.
 func (s stations) expect(port int, want []byte) {
 	s.t.Helper()
-	frames := []vhost.Frame{{Data: make([]byte, 0, 2048)}}
-	s.until(fmt.Sprintf("a frame leaves port %d", port), func() bool {
-		return s.back[port].TxQueue(0).Dequeue(frames) == 1
-	})
-	if !bytes.Equal(frames[0].Data, want) {
-		s.t.Errorf("port %d sent %q, want %q", port, frames[0].Data, want)
+	if got := s.hosts[port].Receive(0); !bytes.Equal(got, want) {
+		s.t.Errorf("port %d sent %q, want %q", port, got, want)
 	}
-}
-
-func (s stations) until(what string, ok func() bool) {
-	s.t.Helper()
-	for range 10_000 {
-		if ok() {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
-	s.t.Fatalf("%s: does not come about", what)
 }
 
 func TestSwitchLearns(t *testing.T) {
 	s := stations{t: t}
 	var sockets []string
-	for i := range 3 {
-		path := filepath.Join(t.TempDir(), fmt.Sprint(i))
-		b, err := vhost.Listen(path, vhost.BackendConfig{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer b.Close()
-		s.back, sockets = append(s.back, b), append(sockets, path)
+	for range 3 {
+		h := host.New(t, 1)
+		s.hosts, sockets = append(s.hosts, h), append(sockets, h.Path)
 	}
 	p := start(t, sockets...)
 
@@ -188,7 +170,7 @@ func TestSwitchOnEmbeddedDevices(t *testing.T) {
 }
 
 func TestSwitchWithoutABackEnd(t *testing.T) {
-	p := start(t, "/nonexistent/socket")
+	p := start(t, "/nonexistent/socket", "/nonexistent/socket")
 	if err := p.cmd.Wait(); err == nil || !bytes.Contains(p.out.text.Bytes(), []byte("/nonexistent/socket")) {
 		t.Errorf("%v\n%s", err, p.out.text.String())
 	}

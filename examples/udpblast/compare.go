@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"vionet/driver"
+	"vionet/examples/internal/device"
 	"vionet/mbuf"
 	"vionet/port"
 )
@@ -27,7 +28,7 @@ func newSender(dev *driver.Device, pool *mbuf.Pool, o options) (sender, error) {
 	if !o.copying {
 		return newZeroCopy(dev, pool.Memory(), o.size)
 	}
-	c := &copying{tx: dev.TxQueue(0), cache: pool.NewCache(0), idle: pool.Free(), frame: datagram(o.size, dev.Info().MAC)}
+	c := &copying{tx: dev.TxQueue(0), cache: pool.NewCache(0), idle: pool.Free(), frame: device.Datagram(o.size, dev.Info().MAC, 9)}
 	c.tx.UseCache(c.cache)
 	return c, nil
 }
@@ -45,7 +46,7 @@ type copying struct {
 func (c *copying) send(n int, number uint64) int {
 	n = c.cache.Get(c.pkts[:n])
 	for i, b := range c.pkts[:n] {
-		binary.BigEndian.PutUint64(c.frame[headers:], number+uint64(i))
+		binary.BigEndian.PutUint64(c.frame[device.Headers:], number+uint64(i))
 		copy(b.Renew(len(c.frame)), c.frame)
 	}
 	took := c.tx.Burst(c.pkts[:n])

@@ -2,9 +2,9 @@
 // from frames of a UMEM: the device reads them where they were written.
 //
 //	udpblast -size 1456 -seconds 5
-//	udpblast -socket /run/vhost.sock -rate 100000
+//	udpblast -a /run/vhost.sock -rate 100000
 //
-// Without a socket there is an embedded device, which returns what is sent.
+// Without a device there is an embedded one, which returns what is sent.
 package main
 
 import (
@@ -17,9 +17,8 @@ import (
 	"time"
 
 	"vionet/driver"
-	"vionet/mbuf"
+	"vionet/examples/internal/device"
 	"vionet/port"
-	"vionet/vhost"
 )
 
 const burst = 32 // frames at a time
@@ -30,7 +29,7 @@ const ringSize = 1024
 
 // options are the flags.
 type options struct {
-	socket         string
+	devices        []string
 	size           int
 	seconds, rate  float64
 	count          uint64
@@ -39,7 +38,7 @@ type options struct {
 
 func main() {
 	var o options
-	flag.StringVar(&o.socket, "socket", "", "path of a vhost-user socket (default: an embedded device)")
+	names := device.Flag()
 	flag.IntVar(&o.size, "size", 64, "bytes of each frame, 50 to 1514")
 	flag.Float64Var(&o.seconds, "seconds", 5, "how long to send")
 	flag.Uint64Var(&o.count, "count", 0, "how many frames to send (default: no limit)")
@@ -47,6 +46,7 @@ func main() {
 	flag.BoolVar(&o.copying, "copy", false, "copy each frame into a buffer of a pool instead")
 	flag.BoolVar(&o.sleep, "sleep", false, "sleep while the ring is full, instead of polling")
 	flag.Parse()
+	o.devices = *names
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	sent, took, err := blast(ctx, o)
@@ -59,34 +59,19 @@ func main() {
 
 // blast starts a port, sends, and closes the port when every frame was sent.
 func blast(ctx context.Context, o options) (sent uint64, took time.Duration, err error) {
-	if o.size < minSize || o.size > 1514 {
-		return 0, 0, fmt.Errorf("frames of %d bytes: must be %d to 1514", o.size, minSize)
+	if o.size < device.MinSize || o.size > 1514 {
+		return 0, 0, fmt.Errorf("frames of %d bytes: must be %d to 1514", o.size, device.MinSize)
 	}
-	transport, err := connect(o.socket)
+	devices, err := device.Open(device.Config{Names: o.devices, QueueSize: ringSize, Options: driver.Options{EventIdx: o.sleep}})
 	if err != nil {
 		return 0, 0, err
 	}
-	dev, err := driver.Open(transport, driver.Options{EventIdx: o.sleep})
-	if err != nil {
+	defer devices.Close()
+	if err := devices.Start(port.Config{TxInterrupts: o.sleep}); err != nil {
 		return 0, 0, err
 	}
-	defer dev.Close()
-	a := dev.Addressing()
-	mem, err := mbuf.NewMemory(mbuf.MemoryConfig{Size: 16 << 20, IOVA: a.Mode, Ranges: a.Ranges})
-	if err != nil {
-		return 0, 0, err
-	}
-	pool, err := mbuf.NewPool(mem, mbuf.PoolConfig{Count: 4096})
-	if err != nil {
-		return 0, 0, err
-	}
-	if err := dev.Configure(port.Config{Pool: pool, TxInterrupts: o.sleep}); err != nil {
-		return 0, 0, err
-	}
-	if err := dev.Start(); err != nil {
-		return 0, 0, err
-	}
-	s, err := newSender(dev, pool, o)
+	dev := devices.Ports[0]
+	s, err := newSender(dev, devices.Pool, o)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -107,16 +92,4 @@ func blast(ctx context.Context, o options) (sent uint64, took time.Duration, err
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	return sent, took, s.drain(drain)
-}
-
-// connect dials the socket, or an embedded device.
-func connect(socket string) (*vhost.Frontend, error) {
-	if socket != "" {
-		return vhost.Dial(socket, vhost.FrontendConfig{QueueSize: ringSize})
-	}
-	device, err := vhost.StartLoopback(vhost.LoopbackConfig{}) // ends with the program
-	if err != nil {
-		return nil, err
-	}
-	return device.Dial(vhost.FrontendConfig{QueueSize: ringSize})
 }

@@ -5,8 +5,12 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"vionet/vhost"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // Every frame that is counted was sent: over the embedded device, and over a
 // socket to one that counts what comes back.
@@ -26,7 +30,10 @@ func TestBlast(t *testing.T) {
 			o.size = 64
 		}
 		for _, socket := range []string{"", path} {
-			o.socket = socket
+			o.devices = nil
+			if socket != "" {
+				o.devices = []string{socket}
+			}
 			before := counted.Stats()
 			sent, took, err := blast(t.Context(), o)
 			if err != nil || sent != count || took <= 0 {

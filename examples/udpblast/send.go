@@ -3,21 +3,12 @@ package main
 import (
 	"context"
 	"encoding/binary"
-	"net"
-	"slices"
 
 	"golang.org/x/sys/unix"
 
 	"vionet/driver"
+	"vionet/examples/internal/device"
 	"vionet/mbuf"
-	"vionet/offload"
-)
-
-// Sizes in bytes: behind the headers of Ethernet, IPv4 and UDP stands a frame's
-// number.
-const (
-	headers = 14 + 20 + 8
-	minSize = headers + 8
 )
 
 // zeroCopy sends from frames of the application's own memory: each is written
@@ -40,7 +31,7 @@ func newZeroCopy(dev *driver.Device, mem *mbuf.Memory, size int) (*zeroCopy, err
 		return nil, err
 	}
 	for addr := uint64(offset); addr < uint64(len(area)); addr += frameSize {
-		copy(z.umem.Data(addr, size), datagram(size, dev.Info().MAC))
+		copy(z.umem.Data(addr, size), device.Datagram(size, dev.Info().MAC, 9))
 		z.free = append(z.free, addr)
 	}
 	z.xsk, err = dev.NewXSK(z.umem, driver.XSKConfig{TxSize: frames})
@@ -52,7 +43,7 @@ func (z *zeroCopy) send(n int, number uint64) int {
 	n = z.xsk.Tx.Reserve(min(n, len(z.free)))
 	for i := range n {
 		addr := z.free[len(z.free)-1-i]
-		binary.BigEndian.PutUint64(z.umem.Data(addr, z.size)[headers:], number+uint64(i))
+		binary.BigEndian.PutUint64(z.umem.Data(addr, z.size)[device.Headers:], number+uint64(i))
 		*z.xsk.Tx.Slot(i) = driver.XSKDesc{Addr: addr, Len: uint32(z.size)}
 	}
 	z.xsk.Tx.Submit(n) // that many were reserved
@@ -81,17 +72,4 @@ func (z *zeroCopy) drain(ctx context.Context) error {
 		return err
 	}
 	return z.umem.Close(ctx)
-}
-
-// datagram is a frame from 198.18.0.1 to 198.18.0.2, addresses for measurements
-// (RFC 2544), to every station and the port that discards. It has no UDP checksum.
-func datagram(size int, source net.HardwareAddr) []byte {
-	f := slices.Concat([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, source, []byte{8, 0},
-		[]byte{0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 17, 0, 0, 198, 18, 0, 1, 198, 18, 0, 2},
-		[]byte{0, 9, 0, 9, 0, 0, 0, 0}, make([]byte, size-headers))
-	ip, udp := f[14:], f[34:]
-	binary.BigEndian.PutUint16(ip[2:], uint16(len(ip)))
-	binary.BigEndian.PutUint16(udp[4:], uint16(len(udp)))
-	binary.BigEndian.PutUint16(ip[10:], offload.Checksum(ip[:20]))
-	return f
 }

@@ -16,7 +16,7 @@ import (
 
 // Function describes a PCI function to add to a tree.
 type Function struct {
-	BDF            string
+	BDF            string // address, such as 0000:00:04.0
 	Vendor, Device uint16
 	Class          uint32 // 24 bits; 0 is an Ethernet controller, 0x020000
 	Driver         string // driver that it starts with, "" for none

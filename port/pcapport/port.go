@@ -109,7 +109,7 @@ func (p *pcap) Info() port.Info {
 		RxQueues: p.conf.RxQueues, TxQueues: p.conf.TxQueues,
 		MaxRxQueues: len(p.rx), MaxTxQueues: len(p.tx),
 		RxDesc: p.conf.RxDesc, TxDesc: p.conf.TxDesc, MaxDesc: maxDesc,
-		MaxRxPktLen: maxFrame, MaxMACs: 1, Promiscuous: p.promisc,
+		MaxRxPktLen: maxFrame, MaxMACs: 1, Promiscuous: p.promisc, Paths: p.Paths(),
 		RxCapa: port.RxScatter, TxCapa: port.TxMultiSegs,
 		RxActive: p.conf.RxOffloads, TxActive: p.conf.TxOffloads,
 	}

@@ -117,7 +117,7 @@ func (p *ringPort) Info() port.Info {
 		RxQueues: p.conf.RxQueues, TxQueues: p.conf.TxQueues,
 		MaxRxQueues: maxQueues, MaxTxQueues: maxQueues,
 		RxDesc: p.conf.RxDesc, TxDesc: p.conf.TxDesc, MaxDesc: maxDesc,
-		MaxRxPktLen: maxFrame, MaxMACs: 1, Promiscuous: p.promisc,
+		MaxRxPktLen: maxFrame, MaxMACs: 1, Promiscuous: p.promisc, Paths: p.Paths(),
 		RxCapa: port.RxScatter, TxCapa: port.TxMultiSegs,
 		RxActive: p.conf.RxOffloads, TxActive: p.conf.TxOffloads,
 	}

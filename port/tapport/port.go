@@ -132,7 +132,7 @@ func (p *tapPort) Info() port.Info {
 		RxQueues: p.conf.RxQueues, TxQueues: p.conf.TxQueues,
 		MaxRxQueues: maxQueues, MaxTxQueues: maxQueues,
 		RxDesc: p.conf.RxDesc, TxDesc: p.conf.TxDesc, MaxDesc: maxDesc,
-		MaxRxPktLen: maxFrame, MaxMACs: 1, Promiscuous: p.promisc,
+		MaxRxPktLen: maxFrame, MaxMACs: 1, Promiscuous: p.promisc, Paths: p.Paths(),
 		RxCapa: port.RxScatter, TxCapa: port.TxMultiSegs,
 		RxActive: p.conf.RxOffloads, TxActive: p.conf.TxOffloads,
 	}

@@ -7,7 +7,7 @@ package engine
 
 // Engine is a forwarding mode.
 type Engine struct {
-	Name  string
+	Name  string // as "set fwd" takes it
 	Alias string // another name, or ""
 	// Forward moves one burst and returns the number of packets that it
 	// had in hands; 0 says that there was nothing to do.

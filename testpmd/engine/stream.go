@@ -56,6 +56,7 @@ type StreamConfig struct {
 
 // Counters are what a stream did. Any goroutine may read them at any time.
 type Counters struct {
+	// RxPackets were received, TxPackets sent, and TxDropped freed for want of room.
 	RxPackets, TxPackets, TxDropped port.Counter
 	// BadIPSum and BadL4Sum are the packets of mode csum that the Rx port
 	// found a wrong checksum in.
