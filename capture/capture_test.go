@@ -78,7 +78,9 @@ func (c *cable) packets(t *testing.T, texts ...string) (pkts []*mbuf.Buf) {
 }
 
 // frame is a frame with an EtherType for experiments.
-func frame(text string) string { return "\x02\x00\x00\x00\x00\x02\x02\x00\x00\x00\x00\x01\x88\xb5" + text }
+func frame(text string) string {
+	return "\x02\x00\x00\x00\x00\x02\x02\x00\x00\x00\x00\x01\x88\xb5" + text
+}
 
 // receive takes what is there, and frees it.
 func receive(q port.RxQueue) int {
