@@ -19,6 +19,7 @@ import (
 	"vionet/capture"
 	"vionet/mbuf"
 	"vionet/port"
+	"vionet/scripts/lab"
 )
 
 // captured is a pcapng file: packets by the names of their interfaces.
@@ -244,5 +245,23 @@ func TestCaptureIsWholeAfterQuit(t *testing.T) {
 	}
 	if c := readCapture(t, path); len(c.packets["port0-tx-q0"]) < 32 {
 		t.Errorf("%d packets sent, want 32 at least", len(c.packets["port0-tx-q0"]))
+	}
+}
+
+// tshark finds the queue, the direction and the filter of the console's captures.
+func TestTsharkReadsTheConsolesCapture(t *testing.T) {
+	lab.Need(t, "tshark")
+	path := filepath.Join(t.TempDir(), "x.pcapng")
+	b := newBench(t, 1, func(c *Config) { c.Options.FlushRx = false })
+	script := "capture start " + path + " udp\nstart tx_first\nstop\nquit\n"
+	if err := b.Run(context.Background(), strings.NewReader(script)); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]int{}
+	for _, row := range lab.Tshark(t, path, "frame.interface_name", "frame.interface_queue", "frame.packet_flags_direction", "udp.dstport") {
+		seen[strings.Join(row, " ")]++
+	}
+	if seen["port0-tx-q0 0 0x00000002 9"] < 32 || len(seen) > 2 || len(seen) == 2 && seen["port0-rx-q0 0 0x00000001 9"] == 0 {
+		t.Errorf("%v", seen)
 	}
 }
