@@ -4,6 +4,7 @@
 //
 //	go run ./scripts/bench [flags]            vionet and DPDK, end by end, as paired ratios
 //	go run ./scripts/bench [flags] txqueue    forwarding with and without a transmit buffer
+//	go run ./scripts/bench [flags] scrape     sending with and without Prometheus looking on
 //	go run ./scripts/bench [flags] sleep      the first frame after a pause, in each poll mode
 //	go run ./scripts/bench [flags] zerocopy   sending from the application's own memory, and otherwise
 package main
@@ -35,6 +36,7 @@ type settings struct {
 // benchmarks are by the word that selects them.
 var benchmarks = map[string]func(settings, context.Context) error{
 	"":         settings.compare,
+	"scrape":   settings.scrapes,
 	"sleep":    settings.firstPackets,
 	"txqueue":  settings.txQueue,
 	"zerocopy": settings.zeroCopy,
@@ -64,7 +66,7 @@ func (s settings) run(ctx context.Context, name, tables, pattern string) (err er
 	}
 	benchmark, known := benchmarks[name]
 	if !known {
-		return fmt.Errorf("no benchmark %q: there are sleep, txqueue and zerocopy, and without a word the comparison with DPDK", name)
+		return fmt.Errorf("no benchmark %q: there are scrape, sleep, txqueue and zerocopy, and without a word the comparison with DPDK", name)
 	}
 	if s.cells, err = regexp.Compile(pattern); err != nil {
 		return fmt.Errorf("-cells: %w", err)

@@ -107,6 +107,7 @@ type part struct {
 	end
 	name     string // unlike any other's
 	core     int
+	machine  []string // options of the machine, besides those of every part
 	vdevs    []string
 	options  []string // of testpmd, besides those of every part
 	commands []string // at its prompt, before it starts to forward
@@ -122,7 +123,7 @@ func (c switching) start(ctx context.Context, dir, name string, counting, counti
 		}
 	}()
 	for i, part := range parts {
-		argv := part.command(c.vionet, part.name, part.core)
+		argv := append(part.command(c.vionet, part.name, part.core), part.machine...)
 		for _, vdev := range part.vdevs {
 			argv = append(argv, "--vdev", vdev)
 		}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+)
+
+// scrapeEvery is the time between two scrapes, and the length of a window: each has
+// one, or none.
+const scrapeEvery = time.Second
+
+// scraping is a guest that sends, with or without somebody who looks at its metrics:
+// both are the same processes, so that nothing else differs.
+type scraping struct {
+	*pair
+	url string // "": nobody looks
+}
+
+// scrapes prints what a scrape a second takes of the rate. The guest has one
+// processor for its core, its scrapes and everything else.
+func (s settings) scrapes(ctx context.Context) error {
+	addr, err := freeAddress()
+	if err != nil {
+		return err
+	}
+	var processes *pair
+	start := func(ctx context.Context, dir string) (contestant[sample], error) {
+		path := socket(dir, "scrape", 0)
+		host := part{end: dpdk, name: "host", core: peerCore, vdevs: []string{backEnd(0, path)}, options: []string{"--no-lsc-interrupt", "--forward-mode=rxonly"}}
+		guest := part{end: vionet, name: "guest", core: switchCore, machine: []string{"--metrics", addr}, vdevs: []string{frontEnd(0, path)}, options: []string{"--forward-mode=txonly"}}
+		var err error
+		processes, err = switching{vionet: s.vionet}.start(ctx, dir, "guest", 0, 0, host, guest)
+		return scraping{pair: processes}, err
+	}
+	scraped := func(context.Context, string) (contestant[sample], error) {
+		return scraping{processes, "http://" + addr + "/metrics"}, nil
+	}
+	s.turns.window = scrapeEvery
+	samples, err := compete(ctx, s.turns, start, scraped)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("\n### A scrape a second, guest to host, split, 64 B\n\n")
+	fmt.Println("| without Mpps | with Mpps | ratio q1 | ratio median | ratio q3 | to reach |")
+	fmt.Println("|---|---|---|---|---|---|")
+	fmt.Printf("| %s | 0.98 |\n", comparison(samples[0], samples[1]))
+	return nil
+}
+
+// measure scrapes in the middle of the window.
+func (c scraping) measure(ctx context.Context, window time.Duration) (sample, error) {
+	if c.url == "" {
+		return c.pair.measure(ctx, window)
+	}
+	outcome := make(chan error, 1)
+	time.AfterFunc(warmUp+window/2, func() { outcome <- scrape(ctx, c.url) })
+	s, err := c.pair.measure(ctx, window)
+	if failed := <-outcome; err == nil {
+		err = failed
+	}
+	return s, err
+}
+
+// scrape does what Prometheus does, but for keeping the answer.
+func scrape(ctx context.Context, url string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	n, err := io.Copy(io.Discard, answer.Body)
+	if err == nil && (answer.StatusCode != http.StatusOK || n == 0) {
+		err = fmt.Errorf("%s: status %s, %d bytes", url, answer.Status, n)
+	}
+	return err
+}
+
+// freeAddress is one that nobody listens at.
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	return l.Addr().String(), nil
+}
