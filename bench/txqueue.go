@@ -114,6 +114,7 @@ type part struct {
 	peer.End
 	name     string // unlike any other's
 	core     int
+	machine  []string // options of the machine, besides those of every part
 	vdevs    []string
 	options  []string // of testpmd, besides those of every part
 	commands []string // at its prompt, before it starts to forward
@@ -129,7 +130,7 @@ func (c switching) start(ctx context.Context, dir, name string, counting, counti
 		}
 	}()
 	for i, part := range parts {
-		argv := part.Command(c.vionet, part.name, part.core)
+		argv := append(part.Command(c.vionet, part.name, part.core), part.machine...)
 		for _, vdev := range part.vdevs {
 			argv = append(argv, "--vdev", vdev)
 		}

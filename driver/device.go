@@ -107,7 +107,10 @@ type Device struct {
 	control control
 }
 
-var _ port.Port = (*Device)(nil)
+var (
+	_ port.Port    = (*Device)(nil)
+	_ port.Faulter = (*Device)(nil)
+)
 
 // Open probes the device behind t: it resets it and reads what it offers. The
 // Device owns t from then on, also when Open fails. Next come Configure and

@@ -53,3 +53,10 @@ func combine(a, b []port.QueueStats, op func(a, b uint64) uint64) []port.QueueSt
 	}
 	return out
 }
+
+// Faults says which queues the device has broken; see port.Faulter.
+func (d *Device) Faults() (rx, tx []error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return port.FaultsOf(d.rx), port.FaultsOf(d.tx)
+}

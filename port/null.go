@@ -197,6 +197,16 @@ func (p *null) Stats() Stats {
 	return s.Totals()
 }
 
+// Faults says which queues have stopped for good.
+func (p *null) Faults() (rx, tx []error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.started {
+		return nil, nil
+	}
+	return FaultsOf(p.rx), FaultsOf(p.tx)
+}
+
 func (p *null) ResetStats() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -16,6 +16,7 @@ needs=(
     dpkg-deb:dpkg
     gcc:gcc
     /usr/include/stdlib.h:libc6-dev
+    tshark:tshark
     make:make
     xz:xz-utils
 )

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
+	"vionet/capture"
 	"vionet/testpmd/engine"
 )
 
@@ -19,22 +21,31 @@ func captureCommands() []*command {
 // selection is what a capture takes: everything, if nothing else was said.
 type selection struct {
 	port   int // or allPorts
-	dirs   []engine.Direction
+	dirs   []capture.Direction
+	words  string // of the filter
 	filter engine.Filter
 }
 
 const allPorts = -1
 
-// wants reports whether bursts of the port in that direction are looked at.
-func (s *selection) wants(d engine.Direction, port int) bool {
-	return (s.port == allPorts || s.port == port) && slices.Contains(s.dirs, d)
+// wants reports whether bursts of the queue are looked at.
+func (s *selection) wants(from capture.Source) bool {
+	return (s.port == allPorts || s.port == from.Port) && slices.Contains(s.dirs, from.Dir)
+}
+
+// config is what a recorder is to take.
+func (s *selection) config(sources []capture.Source) capture.Config {
+	return capture.Config{
+		WriterConfig: capture.WriterConfig{Application: "vionet testpmd", Filter: s.words},
+		Sources:      sources, Take: s.wants, Match: s.filter.Match,
+	}
 }
 
 var errNoSuchPort = errors.New("no such port")
 
 // parseSelection reads the words behind the name of the file.
 func (c *Console) parseSelection(words []string) (selection, error) {
-	s := selection{port: allPorts, dirs: []engine.Direction{engine.Rx, engine.Tx}}
+	s := selection{port: allPorts, dirs: []capture.Direction{capture.Rx, capture.Tx}}
 	if len(words) > 1 && words[0] == "port" {
 		id, ok := parseNumber(words[1])
 		if !ok || c.lookup(id) == nil {
@@ -46,7 +57,7 @@ func (c *Console) parseSelection(words []string) (selection, error) {
 	if len(words) > 0 {
 		for _, d := range s.dirs {
 			if words[0] == d.String() {
-				s.dirs = []engine.Direction{d}
+				s.dirs = []capture.Direction{d}
 				words = words[1:]
 				break
 			}
@@ -56,13 +67,14 @@ func (c *Console) parseSelection(words []string) (selection, error) {
 		words = words[1:]
 	}
 	var err error
+	s.words = strings.Join(words, " ")
 	s.filter, err = engine.ParseFilter(words)
 	return s, err
 }
 
 func (c *Console) captureStart(a args) {
 	if c.capture != nil {
-		c.errorf("Capture to %s already started\n", c.capture.name)
+		c.errorf("Capture to %s already started\n", c.capture.Name())
 		return
 	}
 	take, err := c.parseSelection(a[3:])
@@ -70,28 +82,24 @@ func (c *Console) captureStart(a args) {
 		c.errorf("Capture not started: %v\n", err)
 		return
 	}
-	rec, err := startRecorder(a[2], take, c.captureSources(take))
+	rec, err := capture.Record(a[2], take.config(c.captureSources(take)))
 	if err != nil {
 		c.errorf("Capture not started: %v\n", err)
 		return
 	}
 	c.capture = rec
-	c.tap.Set(rec.view)
-	c.printf("Capture to %s started\n", rec.name)
+	c.tap.Set(rec)
+	c.printf("Capture to %s started\n", rec.Name())
 }
 
 // captureSources lists the queues that there are to capture from.
-func (c *Console) captureSources(take selection) []captureSource {
-	var list []captureSource
+func (c *Console) captureSources(take selection) (list []capture.Source) {
+	queues := map[capture.Direction]int{capture.Rx: c.Options.RxQueues, capture.Tx: c.Options.TxQueues}
 	for _, p := range c.openPorts() {
-		for _, d := range []engine.Direction{engine.Rx, engine.Tx} {
-			queues := c.Options.RxQueues
-			if d == engine.Tx {
-				queues = c.Options.TxQueues
-			}
-			for q := range queues {
-				if take.wants(d, p.id) {
-					list = append(list, captureSource{d, p.id, q})
+		for _, d := range take.dirs {
+			for q := range queues[d] {
+				if from := (capture.Source{Dir: d, Port: p.id, Queue: q}); take.wants(from) {
+					list = append(list, from)
 				}
 			}
 		}
@@ -108,8 +116,17 @@ func (c *Console) stopCapture() {
 	}
 	c.tap.Set(nil)
 	c.capture = nil
-	if err := rec.stop(); err != nil {
+	if err := rec.Stop(); err != nil {
 		c.errorf("Capture: %v\n", err)
 	}
-	c.printf("%s", rec.text())
+	c.printf("%s", captureText(rec))
+}
+
+// captureText is what statistics say of a capture; nil: nothing.
+func captureText(rec *capture.Recorder) string {
+	if rec == nil {
+		return ""
+	}
+	written, dropped := rec.Counts()
+	return fmt.Sprintf("  Capture to %s: %d packets, %d dropped\n", rec.Name(), written, dropped)
 }

@@ -16,8 +16,10 @@ import (
 	pkt "github.com/gopacket/gopacket/layers"
 	"github.com/gopacket/gopacket/pcapgo"
 
+	"vionet/capture"
 	"vionet/mbuf"
-	"vionet/testpmd/engine"
+	"vionet/port"
+	"vionet/scripts/lab"
 )
 
 // captured is a pcapng file: packets by the names of their interfaces.
@@ -84,7 +86,7 @@ func TestCaptureInTraffic(t *testing.T) {
 	if got := b.run("capture start " + path); got != "Capture to "+path+" already started\n" {
 		t.Errorf("second start: %q", got)
 	}
-	eventually(t, "packets are captured", func() bool { return b.capture.written.Load() > 100 })
+	eventually(t, "packets are captured", func() bool { written, _ := b.capture.Counts(); return written > 100 })
 	if stats := b.run("show fwd stats all"); !strings.Contains(stats, "  Capture to "+path+": ") {
 		t.Errorf("statistics do not speak of the capture:\n%s", stats)
 	}
@@ -143,6 +145,18 @@ func frameTo(pool *mbuf.Pool, port uint16, size int) *mbuf.Buf {
 	return head
 }
 
+// still is a queue that has received what stands in a burst already, and one that
+// sends it and leaves it alone.
+type still struct {
+	port.RxQueue
+	port.TxQueue
+}
+
+func (still) Burst(pkts []*mbuf.Buf) int     { return len(pkts) }
+func (still) UseCache(*mbuf.Cache)           {}
+func (still) Err() error                     { return nil }
+func (still) Wait(ctx context.Context) error { return ctx.Err() }
+
 func TestCaptureSelection(t *testing.T) {
 	for words, want := range map[string][]string{
 		"":                               {"port0-rx-q0 5", "port0-rx-q0 6", "port0-tx-q0 5", "port0-tx-q0 6", "port1-rx-q0 5", "port1-rx-q0 6", "port1-tx-q0 5", "port1-tx-q0 6"},
@@ -163,8 +177,9 @@ func TestCaptureSelection(t *testing.T) {
 		}
 		pkts := []*mbuf.Buf{frameTo(b.pool, 5, 100), frameTo(b.pool, 6, 1000)}
 		for id := range 2 {
-			b.capture.view(engine.Rx, id, 0, pkts)
-			b.capture.view(engine.Tx, id, 0, pkts)
+			from := capture.Source{Port: id}
+			b.tap.RxQueue(still{}, from).Burst(pkts)
+			b.tap.TxQueue(still{}, from).Burst(pkts)
 		}
 		b.run("capture stop")
 		c := readCapture(t, path)
@@ -221,46 +236,6 @@ func TestCaptureRefuses(t *testing.T) {
 	}
 }
 
-func TestCaptureNeverWaits(t *testing.T) {
-	b := startedBench(t, 1, nil)
-	path := filepath.Join(t.TempDir(), "x.pcapng")
-	take, err := b.parseSelection(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	file, err := newCaptureFile(path, []captureSource{{engine.Rx, 0, 0}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	// Nobody writes: two blocks are all there is.
-	r := &recorder{name: path, take: take, file: file, free: make(chan *captureBlock, 2), full: make(chan *captureBlock, 2), done: make(chan error, 1)}
-	for range 2 {
-		r.free <- &captureBlock{data: make([]byte, 0, captureBytes), packets: make([]capturedPacket, 0, capturePackets)}
-	}
-	pkts := []*mbuf.Buf{frameTo(b.pool, 5, 100), frameTo(b.pool, 6, 100)}
-	if n := testing.AllocsPerRun(4, func() { r.view(engine.Tx, 0, 3, pkts) }); n != 0 {
-		t.Errorf("%v allocations a burst", n)
-	}
-	if got := r.dropped.Load(); got != 6 {
-		t.Errorf("%d dropped, want 6 of 10", got)
-	}
-	go func() { r.done <- r.write() }()
-	if err := r.stop(); err != nil {
-		t.Error(err)
-	}
-	r.view(engine.Tx, 0, 3, pkts) // too late: nothing happens
-	if got, want := r.text(), "  Capture to "+path+": 4 packets, 6 dropped\n"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
-	c := readCapture(t, path)
-	if diff := cmp.Diff([]string{"port0-rx-q0", "port0-tx-q3"}, c.interfaces); diff != "" || len(c.packets["port0-tx-q3"]) != 4 {
-		t.Errorf("%s%v", diff, c.packets)
-	}
-	for _, p := range pkts {
-		p.Free()
-	}
-}
-
 func TestCaptureIsWholeAfterQuit(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.pcapng")
 	b := newBench(t, 1, func(c *Config) { c.Options.FlushRx = false })
@@ -270,5 +245,23 @@ func TestCaptureIsWholeAfterQuit(t *testing.T) {
 	}
 	if c := readCapture(t, path); len(c.packets["port0-tx-q0"]) < 32 {
 		t.Errorf("%d packets sent, want 32 at least", len(c.packets["port0-tx-q0"]))
+	}
+}
+
+// tshark finds the queue, the direction and the filter of the console's captures.
+func TestTsharkReadsTheConsolesCapture(t *testing.T) {
+	lab.Need(t, "tshark")
+	path := filepath.Join(t.TempDir(), "x.pcapng")
+	b := newBench(t, 1, func(c *Config) { c.Options.FlushRx = false })
+	script := "capture start " + path + " udp\nstart tx_first\nstop\nquit\n"
+	if err := b.Run(context.Background(), strings.NewReader(script)); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]int{}
+	for _, row := range lab.Tshark(t, path, "frame.interface_name", "frame.interface_queue", "frame.packet_flags_direction", "udp.dstport") {
+		seen[strings.Join(row, " ")]++
+	}
+	if seen["port0-tx-q0 0 0x00000002 9"] < 32 || len(seen) > 2 || len(seen) == 2 && seen["port0-rx-q0 0 0x00000001 9"] == 0 {
+		t.Errorf("%v", seen)
 	}
 }

@@ -5,8 +5,10 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"vionet/capture"
 	"vionet/driver"
 	"vionet/mbuf"
 	"vionet/port"
@@ -27,6 +29,10 @@ type Config struct {
 	// from. nil: there is no such thing.
 	Attach func(ident string) (port.Port, error)
 	Detach func(port.Port) error
+	// Opened is told of every port that the console has, by its number, and Closed
+	// when it is about to be closed; nil: nobody is.
+	Opened func(id int, p port.Port)
+	Closed func(id int)
 	// SetLog changes the level of the log messages of that kind, "global" for
 	// all: 1 emergencies to 8 debug. LogLevels lists what was set.
 	SetLog    func(kind string, level int) error
@@ -62,8 +68,8 @@ type Console struct {
 	// not.
 	txBuffer driver.TxBufferConfig
 	watch    *engine.Watch
-	tap      *engine.Tap // where packets can be copied from
-	capture  *recorder   // nil: none
+	tap      capture.Tap       // on the queues of streams
+	capture  *capture.Recorder // nil: none
 	// fwdPorts and fwdCores are the ports and cores of forwarding in the
 	// order of use; the first nbPorts and NbCores take part.
 	fwdPorts []int
@@ -71,8 +77,9 @@ type Console struct {
 	fwdCores []Core
 	fwd      *forwarding // nil: stopped
 	faults   chan error  // from forwarding cores that broke down
-	// lastStreams are those of the last start, also when it has come to an end.
-	lastStreams []*engine.Stream
+	// lastStreams are those of the last start, also when it has come to an end;
+	// nil: there was none. Goroutines beside the console look at their counters.
+	lastStreams atomic.Pointer[[]*engine.Stream]
 
 	ended <-chan struct{} // closed when Run is to end; nil: never
 
@@ -97,7 +104,7 @@ func New(cfg Config) (*Console, error) {
 	}
 	c.Options.TxSegs = slices.Clone(cfg.Options.TxSegs)
 	c.fwdCores = slices.Clone(cfg.Cores)
-	c.watch, c.tap = &engine.Watch{Out: shared{c}}, new(engine.Tap)
+	c.watch = &engine.Watch{Out: shared{c}}
 	c.faults = make(chan error, len(cfg.Cores))
 	for id, p := range cfg.Ports {
 		c.addPort(id, p)
@@ -115,6 +122,9 @@ func (c *Console) addPort(id int, p port.Port) *portState {
 	}
 	c.ports[id] = state
 	p.Notify(func(e port.Event) { c.event(id, e) })
+	if c.Opened != nil {
+		c.Opened(id, p)
+	}
 	return state
 }
 

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"vionet/capture"
 	"vionet/mbuf"
 	"vionet/port"
 	"vionet/testpmd/engine"
@@ -136,7 +137,8 @@ func (c *Console) startForwarding(txFirst int) {
 	for _, id := range f.ports {
 		f.rebase(id, c.ports[id].Stats())
 	}
-	c.fwd, c.lastStreams = f, f.streams
+	c.fwd = f
+	c.lastStreams.Store(&f.streams)
 }
 
 // newStream prepares the stream of a link.
@@ -144,13 +146,14 @@ func (c *Console) newStream(l link) *engine.Stream {
 	rx, tx := c.ports[l.rxPort], c.ports[l.txPort]
 	cfg := engine.StreamConfig{
 		RxPort: l.rxPort, RxQueue: l.rxQueue, TxPort: l.txPort, TxQueue: l.txQueue,
-		Rx: rx.RxQueue(l.rxQueue), Tx: tx.TxQueue(l.txQueue),
+		Rx:    c.tap.RxQueue(rx.RxQueue(l.rxQueue), capture.Source{Port: l.rxPort, Queue: l.rxQueue}),
+		Tx:    c.tap.TxQueue(tx.TxQueue(l.txQueue), capture.Source{Port: l.txPort, Queue: l.txQueue}),
 		Burst: c.Options.Burst, Peer: tx.peer, TxSegs: c.Options.TxSegs,
 		TxSplit: engine.SplitMode(slices.Index(txSplits, c.txSplit)), TxOffloads: tx.applied.TxOffloads, VLAN: tx.txVLAN,
 		KeepMACs: tx.keepMACs, ParseTunnel: tx.tunnels,
 		MultiFlow: c.Options.MultiFlow, TxAddrs: c.Options.TxAddrs, TxPorts: c.Options.TxPorts,
 		Flows: c.Options.Flows, Clones: c.Options.Clones,
-		Watch: c.watch, Tap: c.tap,
+		Watch: c.watch,
 	}
 	txInfo := tx.Info()
 	copy(cfg.Source[:], txInfo.MAC)

@@ -106,7 +106,7 @@ func (c *Console) printFwdStats() {
 	if f.engine.Generates {
 		packets = sum.tx
 	}
-	c.printf("%s%s%s", b.String(), f.records.cyclesText(f.engine, packets), c.capture.text())
+	c.printf("%s%s%s", b.String(), f.records.cyclesText(f.engine, packets), captureText(c.capture))
 }
 
 // writeStream writes what a stream did, if it did anything.

@@ -190,7 +190,8 @@ func (t portTotals) json(id *int) totalsJSON {
 func (c *Console) fwdStatsJSON(args) any {
 	v := fwdStatsJSON{Mode: c.mode.Name, Streams: []streamJSON{}, Ports: []totalsJSON{}}
 	if rec := c.capture; rec != nil {
-		v.Capture = &captureJSON{rec.name, rec.written.Load(), rec.dropped.Load()}
+		written, dropped := rec.Counts()
+		v.Capture = &captureJSON{rec.Name(), written, dropped}
 	}
 	if c.fwd == nil {
 		return v

@@ -106,6 +106,9 @@ func (c *Console) closePorts(list []*portState) {
 // close closes the port; there is no way back.
 func (c *Console) close(p *portState) {
 	p.Notify(nil)
+	if c.Closed != nil {
+		c.Closed(p.id)
+	}
 	if err := p.Close(); err != nil {
 		c.errorf("Fail to close port %d: %v\n", p.id, err)
 	}

@@ -86,14 +86,34 @@ func (c *Console) buffer(s *engine.Stream) error {
 	return s.Buffer(cfg)
 }
 
+// TxBufferStats are what the packets' waiting brought in front of a transmit
+// queue.
+type TxBufferStats struct {
+	Port, Queue int // numbers
+	driver.TxBufferStats
+}
+
+// TxBuffers gives them for the forwarding of now or the last one. Unlike the
+// console's other methods, it may be called from any goroutine.
+func (c *Console) TxBuffers() (list []TxBufferStats) {
+	streams := c.lastStreams.Load()
+	if streams == nil {
+		return nil
+	}
+	for _, s := range *streams {
+		if n, ok := s.Buffered(); ok {
+			list = append(list, TxBufferStats{s.TxPort, s.TxQueue, n})
+		}
+	}
+	return list
+}
+
 func (c *Console) showTxBuffer(args) {
 	var b strings.Builder
 	b.WriteString(c.txBufferText())
-	for _, s := range c.lastStreams {
-		if n, ok := s.Buffered(); ok {
-			fmt.Fprintf(&b, "  TX Port=%2d/Queue=%2d: flushes: %d (%d full, %d drained, %d asked) packets: %d packets/flush: %.1f dropped: %d retries: %d\n",
-				s.TxPort, s.TxQueue, n.Flushes(), n.Full, n.Late, n.Asked, n.Packets, n.PerFlush(), n.Dropped, n.Retries)
-		}
+	for _, n := range c.TxBuffers() {
+		fmt.Fprintf(&b, "  TX Port=%2d/Queue=%2d: flushes: %d (%d full, %d drained, %d asked) packets: %d packets/flush: %.1f dropped: %d retries: %d\n",
+			n.Port, n.Queue, n.Flushes(), n.Full, n.Late, n.Asked, n.Packets, n.PerFlush(), n.Dropped, n.Retries)
 	}
 	c.printf("%s", b.String())
 }
@@ -135,10 +155,8 @@ type bufferedTxqJSON struct {
 
 func (c *Console) txBufferJSON(args) any {
 	v := txBufferJSON{c.txBufferConfigJSON(), []bufferedTxqJSON{}}
-	for _, s := range c.lastStreams {
-		if n, ok := s.Buffered(); ok {
-			v.Queues = append(v.Queues, bufferedTxqJSON{s.TxPort, s.TxQueue, n.Flushes(), n.Full, n.Late, n.Asked, n.Packets, n.PerFlush(), n.Dropped, n.Retries})
-		}
+	for _, n := range c.TxBuffers() {
+		v.Queues = append(v.Queues, bufferedTxqJSON{n.Port, n.Queue, n.Flushes(), n.Full, n.Late, n.Asked, n.Packets, n.PerFlush(), n.Dropped, n.Retries})
 	}
 	return v
 }

@@ -302,6 +302,16 @@ func (p *vhostPort) Stats() port.Stats {
 	return s.Totals()
 }
 
+// Faults says which queues the guest has broken.
+func (p *vhostPort) Faults() (rx, tx []error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.started {
+		return nil, nil
+	}
+	return port.FaultsOf(p.rx[:p.active.RxQueues]), port.FaultsOf(p.tx[:p.active.TxQueues])
+}
+
 // ResetStats makes the counters start from 0.
 func (p *vhostPort) ResetStats() {
 	for _, q := range p.rx {

@@ -35,6 +35,7 @@ func benchCommand() *cli.Command {
 			allCommand(),
 			benchmark("txqueue", "measure forwarding with and without a transmit buffer, rates and latency", bench.Settings.TxQueue),
 			benchmark("zerocopy", "measure sending from the application's own memory, by copying and through the kernel", bench.Settings.ZeroCopy),
+			benchmark("scrape", "measure sending with and without Prometheus looking on", bench.Settings.Scrape),
 			benchmark("sleep", "measure the first frame after a pause, in each poll mode", bench.Settings.Sleep),
 			guestCommand(),
 			renderCommand(),

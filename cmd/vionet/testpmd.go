@@ -110,6 +110,8 @@ Machine and devices:
   --iova-mode va|pa     kind of device addresses
   --log-level LEVEL     or NAME:LEVEL (may be repeated)
   --log-format FORMAT   console or json
+  --metrics [ADDRESS:]PORT  answer Prometheus there at /metrics; the address is
+                        127.0.0.1 unless it is written out
   --huge-dir, --in-memory, -n, --file-prefix, --single-file-segments and
   --no-telemetry are accepted and change nothing.
 
@@ -178,6 +180,13 @@ func runTestpmd(ctx context.Context, running *consoleRef, eal ealOptions, app ap
 	if err != nil {
 		return err
 	}
+	var m *metricsServer
+	if eal.Metrics != "" {
+		if m, err = listenMetrics(eal.Metrics, log.Logger); err != nil {
+			return err
+		}
+		defer m.close()
+	}
 	s, err := openSession(ctx, eal, app, log.Logger)
 	if err != nil {
 		return err
@@ -192,14 +201,21 @@ func runTestpmd(ctx context.Context, running *consoleRef, eal ealOptions, app ap
 	}
 	// Forwarding goroutines never pause; the others need a place beside them.
 	runtime.GOMAXPROCS(runtime.NumCPU() + len(eal.forwardingCores()))
-	console, err := testpmd.New(testpmd.Config{
+	cfg := testpmd.Config{
 		Ports: slices.Clone(s.ports), Pool: s.pool, Attach: s.attach, Detach: s.detach,
 		SetLog: log.setNumbered, LogLevels: log.list,
 		Cores: eal.forwardingCores(), MainCore: eal.MainCore,
 		Out: stdout, Err: stderr, Options: app.Options,
-	})
+	}
+	if m != nil {
+		cfg.Opened, cfg.Closed = m.opened, m.ports.Remove
+	}
+	console, err := testpmd.New(cfg)
 	if err != nil {
 		return err
+	}
+	if m != nil {
+		m.serve(s.pool, console)
 	}
 	running.Store(console)
 	return console.Run(ctx, stdin)

@@ -35,6 +35,7 @@ type ealOptions struct {
 
 	LogLevels []string // "level" or "name:level", in order
 	LogFormat string   // "console" or "json"
+	Metrics   string   // address to answer Prometheus at; "": none
 }
 
 // maxMemoryMB is 16 TiB.
@@ -60,6 +61,7 @@ func parseEAL(args []string) (ealOptions, error) {
 		choiceFlag("--iova-mode", &opts.IOVAMode, "va", "pa"),
 		listFlag("--log-level", &opts.LogLevels),
 		choiceFlag("--log-format", &opts.LogFormat, "console", "json"),
+		metricsFlag(&opts.Metrics),
 	}
 	flags = append(flags, ignoredFlags(true, "-n", "--file-prefix")...)
 	flags = append(flags, ignoredFlags(false, "--single-file-segments", "--no-telemetry")...)

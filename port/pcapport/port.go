@@ -230,6 +230,16 @@ func (p *pcap) Stats() port.Stats {
 	return s.Totals()
 }
 
+// Faults says which queues have stopped for good.
+func (p *pcap) Faults() (rx, tx []error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.started {
+		return nil, nil
+	}
+	return port.FaultsOf(p.rx[:p.conf.RxQueues]), port.FaultsOf(p.tx[:p.conf.TxQueues])
+}
+
 func (p *pcap) ResetStats() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

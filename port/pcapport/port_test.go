@@ -3,10 +3,12 @@ package pcapport
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +19,7 @@ import (
 
 	"vionet/mbuf"
 	"vionet/port"
+	"vionet/scripts/lab"
 )
 
 // frames of sizes from the shortest to the longest.
@@ -314,5 +317,27 @@ func TestFullDiskIsAnError(t *testing.T) {
 	p.Configure(port.Config{Pool: newPool(t, 64)})
 	if err := p.Start(); err == nil || !strings.Contains(err.Error(), "/dev/full") {
 		t.Errorf("Start: %v", err)
+	}
+}
+
+// tshark reads what the port writes, and has nothing to say against it.
+func TestTsharkReadsWhatIsWritten(t *testing.T) {
+	lab.Need(t, "tshark")
+	out := filepath.Join(t.TempDir(), "out.pcap")
+	p := started(t, newPool(t, 256), Config{RxFiles: []string{writePcap(t, "in.pcapng", frames())}, TxFiles: []string{out}})
+	begin := time.Now()
+	bufs := make([]*mbuf.Buf, 8)
+	for n := p.RxQueue(0).Burst(bufs); n > 0; n = p.RxQueue(0).Burst(bufs) {
+		p.TxQueue(0).Burst(bufs[:n])
+	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	rows := lab.Tshark(t, out, "frame.len", "frame.cap_len", "frame.time_epoch")
+	for i, frame := range frames() {
+		size := strconv.Itoa(len(frame))
+		if i >= len(rows) || rows[i][0] != size || rows[i][1] != size || rows[i][2] < fmt.Sprintf("%d.%09d", begin.Unix(), begin.Nanosecond()) {
+			t.Fatalf("frame %d of %s bytes: %v", i, size, rows)
+		}
 	}
 }

@@ -238,6 +238,16 @@ func (p *ringPort) Stats() port.Stats {
 	return s.Totals()
 }
 
+// Faults says which queues have stopped for good.
+func (p *ringPort) Faults() (rx, tx []error) {
+	p.cable.mu.Lock()
+	defer p.cable.mu.Unlock()
+	if !p.started {
+		return nil, nil
+	}
+	return port.FaultsOf(p.rx[:p.conf.RxQueues]), port.FaultsOf(p.tx[:p.conf.TxQueues])
+}
+
 func (p *ringPort) ResetStats() {
 	p.cable.mu.Lock()
 	defer p.cable.mu.Unlock()

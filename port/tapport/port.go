@@ -295,6 +295,16 @@ func (p *tapPort) Stats() port.Stats {
 	return s
 }
 
+// Faults says which queues have stopped for good.
+func (p *tapPort) Faults() (rx, tx []error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.started {
+		return nil, nil
+	}
+	return port.FaultsOf(p.rx), port.FaultsOf(p.tx)
+}
+
 func (p *tapPort) ResetStats() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -51,7 +51,6 @@ type StreamConfig struct {
 	Noise Noise // of mode noisy
 
 	Watch *Watch // nil: nobody looks at packets
-	Tap   *Tap   // nil: nobody copies packets
 }
 
 // Counters are what a stream did. Any goroutine may read them at any time.
@@ -130,9 +129,6 @@ func NewStream(cfg StreamConfig) *Stream {
 	if s.Watch == nil {
 		s.Watch = new(Watch)
 	}
-	if s.Tap == nil {
-		s.Tap = new(Tap)
-	}
 	return s
 }
 
@@ -190,7 +186,6 @@ func (s *Stream) receive() []*mbuf.Buf {
 	if n > 0 {
 		s.RxPackets.Add(uint64(n))
 		s.Watch.received(s.RxPort, s.RxQueue, s.bufs[:n])
-		s.Tap.show(Rx, s.RxPort, s.RxQueue, s.bufs[:n])
 	}
 	return s.bufs[:n]
 }
@@ -208,7 +203,6 @@ func (s *Stream) send(pkts []*mbuf.Buf) {
 
 func (s *Stream) sendBurst(pkts []*mbuf.Buf) {
 	s.Watch.sending(s.TxPort, s.TxQueue, pkts)
-	s.Tap.show(Tx, s.TxPort, s.TxQueue, pkts)
 	if s.buffer != nil {
 		s.stalled = false
 		s.buffer.Burst(pkts) // and count them when they go
