@@ -18,6 +18,8 @@ needs=(
     /usr/include/stdlib.h:libc6-dev
     make:make
     xz:xz-utils
+    qemu-aarch64-static:qemu-user-static
+    groff:groff-base
 )
 
 missing() {
