@@ -10,7 +10,13 @@ RACE = $$(go list ./... | grep -v '/scripts/')
 # The matrices of devices and of clients print a line for each of their cells.
 MATRIX = ^(TestGuestMatrix|TestVhostUserInTheGuest|TestDPDKFrontEnds|TestLinuxGuest.*|TestGuestOnBackEnd|TestOpenVSwitch)$$
 
-.PHONY: help build run vm test deps lint race full benchmarks matrix bench bench-guest bench-txqueue bench-zerocopy fuzz fuzz-short
+# The packages whose tests run on an emulated arm64 as well, and the tests that
+# stay out: those of the order in which memory is written, of which an emulator
+# says nothing, and those that start a program of this machine's own.
+EMULATED = ./doctor ./driver/... ./mbuf ./offload ./pci/... ./port ./port/pcapport ./port/ringport ./ring ./testpmd/... ./virtio
+NATIVE = B19|OnATerminal
+
+.PHONY: help build install uninstall deb run vm test deps lint cross race full benchmarks matrix bench bench-guest bench-txqueue bench-zerocopy fuzz fuzz-short
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -18,19 +24,33 @@ help: ## list the targets
 build: ## build the static binary bin/vionet
 	go build -trimpath -o bin/vionet ./cmd/vionet
 
+install: ## put bin/vionet with manual, completions and service below PREFIX (/usr/local), in DESTDIR
+	@packaging/install.sh install
+
+uninstall: ## take them away again
+	@packaging/install.sh uninstall
+
+deb: ## pack a Debian package into bin/, for ARCH (amd64 or arm64) if that is not this machine's
+	@packaging/deb.sh $(ARCH)
+
 run: build ## open the console on an embedded device; needs nothing, not even root
 	bin/vionet testpmd -- -i
 
 vm: ## open the console in a QEMU guest, on two functions bound to vfio-pci
 	@go run ./scripts/vm
 
-test: deps build lint race full benchmarks matrix fuzz-short ## run everything; as root, install first what it needs
+test: deps build lint cross race full benchmarks matrix fuzz-short ## run everything; as root, install first what it needs
 
 deps: ## install, as root, what the tests need, or say what is missing
 	@scripts/deps.sh install
 
 lint: ## check formatting, go vet and staticcheck
 	@scripts/lint.sh
+
+cross: ## vet and build for arm64, and run there, in an emulator, the tests that can
+	GOARCH=arm64 go vet ./...
+	GOARCH=arm64 go build -o /dev/null ./cmd/vionet
+	GOARCH=arm64 go test -short -timeout 5m -skip '$(NATIVE)' -exec qemu-aarch64-static $(EMULATED)
 
 race: ## run the tests that need no other program under the race detector
 	@command -v gcc >/dev/null || { echo 'the race detector needs a C compiler: install gcc and libc6-dev' >&2; exit 1; }

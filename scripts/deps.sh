@@ -19,6 +19,8 @@ needs=(
     tshark:tshark
     make:make
     xz:xz-utils
+    qemu-aarch64-static:qemu-user-static
+    groff:groff-base
 )
 
 missing() {

@@ -54,22 +54,6 @@ fish: vionet completion fish | source`,
 	}
 }
 
-func manCommand() *cli.Command {
-	return &cli.Command{
-		Name:        "man",
-		Usage:       "print the manual page",
-		Description: "vionet man | man -l -",
-		Action: func(c *cli.Context) error {
-			page, err := c.App.ToMan()
-			if err != nil {
-				return fmt.Errorf("man: %w", err)
-			}
-			_, err = fmt.Fprint(c.App.Writer, page)
-			return err
-		},
-	}
-}
-
 var optionName = regexp.MustCompile(`(?m)(?:^  |, )(--?[a-z-]+)`)
 
 // completeTestpmd prints the options that the help of testpmd names.

@@ -14,17 +14,20 @@ func main() {
 
 // run is the program; it returns the exit status.
 func run(args []string) int {
-	app := &cli.App{
-		Name:                 "vionet",
-		Usage:                "virtio-net devices in user space",
-		Commands:             []*cli.Command{testpmdCommand(), devbindCommand(), doctorCommand(), benchCommand(), completionCommand(), manCommand()},
-		EnableBashCompletion: true,
-		// Errors are printed here, once.
-		ExitErrHandler: func(*cli.Context, error) {},
-	}
-	if err := app.Run(args); err != nil {
+	if err := newApp().Run(args); err != nil {
 		fmt.Fprintf(os.Stderr, "vionet: %v\n", err)
 		return 1
 	}
 	return 0
+}
+
+func newApp() *cli.App {
+	return &cli.App{
+		Name:                 "vionet",
+		Usage:                "virtio-net devices in user space",
+		Commands:             []*cli.Command{testpmdCommand(), devbindCommand(), doctorCommand(), benchCommand(), completionCommand(), manCommand(), versionCommand()},
+		EnableBashCompletion: true,
+		// Errors are printed here, once.
+		ExitErrHandler: func(*cli.Context, error) {},
+	}
 }
