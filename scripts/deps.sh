@@ -18,6 +18,7 @@ needs=(
     /usr/include/stdlib.h:libc6-dev
     make:make
     xz:xz-utils
+    curl:curl
 )
 
 missing() {
