@@ -5,12 +5,15 @@ export CGO_ENABLED = 0
 export PATH := $(PATH):/usr/sbin:/sbin
 
 # What runs under the race detector: everything but the lab and its programs.
-RACE = $$(go list ./... | grep -v '/scripts/')
+RACE = $$(go list ./... | grep -v /scripts/)
+
+# Runs a command in the module of the root, and in those inside.
+MODULES = scripts/modules.sh
 
 # The matrices of devices and of clients print a line for each of their cells.
 MATRIX = ^(TestGuestMatrix|TestVhostUserInTheGuest|TestDPDKFrontEnds|TestLinuxGuest.*|TestGuestOnBackEnd|TestOpenVSwitch)$$
 
-.PHONY: help build run vm test deps lint race full matrix bench bench-txqueue bench-zerocopy fuzz fuzz-short
+.PHONY: help build run vm vm-httpd test deps lint race full matrix bench bench-txqueue bench-zerocopy fuzz fuzz-short
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,6 +27,9 @@ run: build ## open the console on an embedded device; needs nothing, not even ro
 vm: ## open the console in a QEMU guest, on two functions bound to vfio-pci
 	@go run ./scripts/vm
 
+vm-httpd: ## measure an HTTP server in a guest without a kernel network, and one on its kernel's
+	@cd examples/httpd && go run ./vm
+
 test: deps build lint race full matrix fuzz-short ## run everything; as root, install first what it needs
 
 deps: ## install, as root, what the tests need, or say what is missing
@@ -34,10 +40,10 @@ lint: ## check formatting, go vet and staticcheck
 
 race: ## run the tests that need no other program under the race detector
 	@command -v gcc >/dev/null || { echo 'the race detector needs a C compiler: install gcc and libc6-dev' >&2; exit 1; }
-	CGO_ENABLED=1 go test -race -short -timeout 10m $(RACE)
+	CGO_ENABLED=1 $(MODULES) sh -c 'go test -race -short -timeout 10m $(RACE)'
 
 full: ## run all tests but the matrix, skipping none
-	VIONET_FULL=1 go test -p 1 -timeout 15m -skip '$(MATRIX)' ./...
+	VIONET_FULL=1 $(MODULES) go test -p 1 -timeout 15m -skip '$(MATRIX)' ./...
 
 matrix: ## run the console in a guest over every transport and ring, and every client before the back end; a line each
 	VIONET_FULL=1 go test -timeout 20m -run '$(MATRIX)' -v ./cmd/vionet
