@@ -21,12 +21,13 @@
 // for each packet and hide from the sender that the ring is full. One sender at
 // a time has the turn on a queue.
 //
-// A sender waits for room in the ring. It does so for a limited time, and what
-// was not sent then is refused with an error, of which the stack knows what to do;
-// nothing is dropped unseen. The goroutine that receives must not wait for long
-// for others to receive, or two stacks that answer each other's pings could stand
-// still: what may come from it, which is all that belongs to no TCP connection,
-// waits 20 ms at most, and the rest 5 s. While the link is down nobody waits.
+// A sender waits for room in the ring. It does so for a limited time, and what was
+// not sent then is refused with an error and counted: TCP sends it again later, and
+// a datagram is lost, as it is in a kernel whose queue is full. The goroutine that
+// receives must not wait for long for others to receive, or two stacks that answer
+// each other's pings could stand still: what may come from it, which is all that
+// belongs to no TCP connection, waits 20 ms at most, and the rest 5 s. While the
+// link is down nobody waits.
 //
 // # Offloads
 //
