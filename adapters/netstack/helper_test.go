@@ -187,6 +187,15 @@ func handle(w http.ResponseWriter, r *http.Request) {
 	io.Copy(w, content(size))
 }
 
+// amount is the number of bytes of a transfer: less under -short, where the race
+// detector looks on.
+func amount(size int64) int64 {
+	if testing.Short() {
+		size /= 16
+	}
+	return size
+}
+
 // content is size bytes that are always the same.
 func content(size int64) io.Reader {
 	return io.LimitReader(rand.NewChaCha8([32]byte{byte(size)}), size)

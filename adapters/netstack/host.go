@@ -114,8 +114,8 @@ func (h *Host) Stack() *stack.Stack { return h.stack }
 // Endpoint is the host's link.
 func (h *Host) Endpoint() *Endpoint { return h.link }
 
-// Listen listens for TCP connections to a port of one of the host's addresses, or
-// of all that belong to IPv4 where the address is 0.0.0.0, and to IPv6 with ::.
+// Listen listens for TCP connections to a port of one of the host's addresses, of
+// all of IPv4 where the address is 0.0.0.0, or of all where it is ::.
 func (h *Host) Listen(address netip.AddrPort) (net.Listener, error) {
 	full, protocol := fullAddress(address)
 	if address.Addr().IsUnspecified() {

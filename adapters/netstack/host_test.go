@@ -33,7 +33,7 @@ func TestHostDialsAndListens(t *testing.T) {
 	near, far := newHosts(t)
 	for _, c := range []struct{ listen, dial string }{
 		{"192.0.2.1:80", "192.0.2.1:80"}, {"0.0.0.0:81", "192.0.2.1:81"},
-		{"[2001:db8::1]:80", "[2001:db8::1]:80"}, {"[::]:81", "[2001:db8::1]:81"},
+		{"[2001:db8::1]:80", "[2001:db8::1]:80"}, {"[::]:82", "[2001:db8::1]:82"}, {"[::]:83", "192.0.2.1:83"},
 	} {
 		l, err := near.Listen(netip.MustParseAddrPort(c.listen))
 		must(t, err)

@@ -67,7 +67,7 @@ func TestTransfer(t *testing.T) {
 			for ipv := range 2 {
 				for _, c := range []struct{ from, to *host }{{near, far}, {far, near}} {
 					client := c.from.client(c.to, ipv)
-					must(t, errors.Join(get(client, 4<<20), post(client, 4<<20), get(client, 0)))
+					must(t, errors.Join(get(client, amount(4<<20)), post(client, amount(4<<20)), get(client, 0)))
 				}
 			}
 			for _, h := range []*host{near, far} {
@@ -113,7 +113,7 @@ func TestManyConnections(t *testing.T) {
 			for i := range 64 {
 				all.Go(func() error {
 					client := near.client(far, i%2)
-					return errors.Join(get(client, 256<<10), post(client, 64<<10))
+					return errors.Join(get(client, amount(256<<10)), post(client, amount(64<<10)))
 				})
 			}
 			must(t, all.Wait())
@@ -135,7 +135,9 @@ func TestStopAndStart(t *testing.T) {
 			var all errgroup.Group
 			for range 4 {
 				client := near.client(far, 0)
-				all.Go(func() error { return errors.Join(get(client, 8<<20), post(client, 8<<20)) })
+				// Connected: a neighbour that is looked for in vain is unreachable.
+				must(t, get(client, 0))
+				all.Go(func() error { return errors.Join(get(client, amount(8<<20)), post(client, amount(8<<20))) })
 			}
 			for _, h := range []*host{far, near, far} {
 				time.Sleep(20 * time.Millisecond)

@@ -133,7 +133,7 @@ func startBackEnd(t *testing.T, ns *lab.Namespace, dir string) (socket string) {
 // curl runs curl in the namespace and gives what it says.
 func curl(t *testing.T, ns *lab.Namespace, arguments ...string) string {
 	t.Helper()
-	text, err := ns.Output(t.Context(), append([]string{"curl", "-sS", "--fail", "--max-time", "60"}, arguments...)...)
+	text, err := ns.Output(t.Context(), append([]string{"curl", "-sS", "--fail", "--max-time", "120"}, arguments...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
