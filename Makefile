@@ -5,7 +5,10 @@ export CGO_ENABLED = 0
 export PATH := $(PATH):/usr/sbin:/sbin
 
 # What runs under the race detector: everything but the lab and its programs.
-RACE = $$(go list ./... | grep -v '/scripts/')
+RACE = $$(go list ./... | grep -v /scripts/)
+
+# Runs a command in the module of the root, and in those inside.
+MODULES = scripts/modules.sh
 
 # The matrices of devices and of clients print a line for each of their cells.
 MATRIX = ^(TestGuestMatrix|TestVhostUserInTheGuest|TestDPDKFrontEnds|TestLinuxGuest.*|TestGuestOnBackEnd|TestOpenVSwitch)$$
@@ -16,7 +19,7 @@ MATRIX = ^(TestGuestMatrix|TestVhostUserInTheGuest|TestDPDKFrontEnds|TestLinuxGu
 EMULATED = ./doctor ./driver/... ./mbuf ./offload ./pci/... ./port ./port/pcapport ./port/ringport ./ring ./testpmd/... ./virtio
 NATIVE = B19|OnATerminal
 
-.PHONY: help build install uninstall deb run vm test deps lint cross race full benchmarks matrix bench bench-guest bench-txqueue bench-zerocopy fuzz fuzz-short
+.PHONY: help build install uninstall deb run vm vm-httpd test deps lint cross race full benchmarks matrix bench bench-guest bench-txqueue bench-zerocopy fuzz fuzz-short
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +42,9 @@ run: build ## open the console on an embedded device; needs nothing, not even ro
 vm: ## open the console in a QEMU guest, on two functions bound to vfio-pci
 	@go run ./scripts/vm
 
+vm-httpd: ## measure an HTTP server in a guest without a kernel network, and one on its kernel's
+	@cd examples/httpd && go run ./vm
+
 test: deps build lint cross race full benchmarks matrix fuzz-short ## run everything; as root, install first what it needs
 
 deps: ## install, as root, what the tests need, or say what is missing
@@ -54,10 +60,10 @@ cross: ## vet and build for arm64, and run there, in an emulator, the tests that
 
 race: ## run the tests that need no other program under the race detector
 	@command -v gcc >/dev/null || { echo 'the race detector needs a C compiler: install gcc and libc6-dev' >&2; exit 1; }
-	CGO_ENABLED=1 go test -race -short -timeout 10m $(RACE)
+	CGO_ENABLED=1 $(MODULES) sh -c 'go test -race -short -timeout 10m $(RACE)'
 
 full: ## run all tests but the matrix, skipping none
-	VIONET_FULL=1 go test -p 1 -timeout 15m -skip '$(MATRIX)' ./...
+	VIONET_FULL=1 $(MODULES) go test -p 1 -timeout 15m -skip '$(MATRIX)' ./...
 
 benchmarks: ## run each Go benchmark once: the burst paths of the driver fail it if they allocate
 	go test -run '^$$' -bench . -benchtime 1x ./ring ./mbuf ./driver ./vhost

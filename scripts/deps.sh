@@ -21,6 +21,7 @@ needs=(
     xz:xz-utils
     qemu-aarch64-static:qemu-user-static
     groff:groff-base
+    curl:curl
 )
 
 missing() {

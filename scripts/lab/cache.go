@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -22,19 +23,20 @@ func CacheDir() (string, error) {
 	return filepath.Join(root, ".lab"), nil
 }
 
-// moduleRoot is the directory of go.mod, at or above the working directory:
-// tests run in the directory of their package.
+// moduleRoot is the root of the repository, at or above the working directory:
+// tests run in the directory of their package, which may be of a module inside.
 func moduleRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", fmt.Errorf("working directory: %w", err)
 	}
 	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+		text, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+		if err == nil && strings.HasPrefix(string(text), "module vionet\n") {
 			return dir, nil
 		}
 		if dir == filepath.Dir(dir) {
-			return "", errors.New("no go.mod at or above the working directory: run from inside the repository")
+			return "", errors.New("no go.mod of vionet at or above the working directory: run from inside the repository")
 		}
 		dir = filepath.Dir(dir)
 	}

@@ -1,8 +1,10 @@
 package lab
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"os/exec"
 	"runtime"
@@ -111,6 +113,23 @@ func (ns *Namespace) run(input string, argv ...string) error {
 	cmd.Stdin = strings.NewReader(input)
 	_, err := output(cmd)
 	return err
+}
+
+// Output runs a program to its end inside the namespace and gives what it wrote.
+func (ns *Namespace) Output(ctx context.Context, argv ...string) (string, error) {
+	argv = ns.wrap(argv)
+	return output(exec.CommandContext(ctx, argv[0], argv[1:]...))
+}
+
+// Tap makes a tap device, named name, through which the namespace's own kernel
+// talks to a guest: as a station with the address prefix. It offers offloads to
+// the guest, which has to run in the namespace, see Config.Namespace.
+func (ns *Namespace) Tap(name string, prefix netip.Prefix) (Net, error) {
+	batch := fmt.Sprintf("tuntap add dev %[1]s mode tap vnet_hdr\naddr add %[2]v dev %[1]s\nlink set %[1]s up\n", name, prefix)
+	if err := ns.run(batch, "ip", "-batch", "-"); err != nil {
+		return Net{}, fmt.Errorf("tap %s: %w", name, err)
+	}
+	return TapNet(name, 1), nil
 }
 
 // Cable makes a tap device for a guest, named name (at most ten characters),

@@ -13,6 +13,7 @@ var tools = map[string][]string{
 	"build":  {"gcc", "make", "tar", "xz"},
 	"dpdk":   {"dpdk-testpmd"},
 	"net":    {"ip", "ethtool", "nsenter"},
+	"curl":   {"curl"},
 	"tshark": {"tshark"},
 	"ovs":    {"ovsdb-server", "ovsdb-tool", "ovs-vsctl", vswitchd},
 }
@@ -23,7 +24,7 @@ func Full() bool { return os.Getenv("VIONET_FULL") == "1" }
 
 // Need says what the test stands on: "qemu" (a guest and its kernel), "build"
 // (a kernel module, see NoIOMMUModules), "dpdk" (dpdk-testpmd), "ovs" (Open
-// vSwitch with DPDK), "tshark" (a reader of captures), "net" (network namespaces and taps) and "root". With
+// vSwitch with DPDK), "curl", "tshark" (a reader of captures), "net" (network namespaces and taps) and "root". With
 // VIONET_FULL=1 a missing part fails the test; otherwise it skips it and gives
 // the reason, and -short skips it always.
 func Need(t testing.TB, parts ...string) {
