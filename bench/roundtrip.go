@@ -39,7 +39,7 @@ func (s Settings) Latency(ctx context.Context) (report.Report, error) {
 	}
 	t := report.LatencyTable{
 		Name: "latency", Title: "Latency: the host stamps, the guest returns",
-		Note: "One split virtqueue pair, without mergeable buffers. The rate without loss is found by bisection, for each size: the lower one of both contestants.",
+		Note: "One split virtqueue pair, without mergeable buffers. The rate without loss, as far as the host can send it, is found by bisection, for each size: the lower one of both contestants.",
 	}
 	for _, size := range roundTripSizes {
 		cells := roundTripCells(size, s.roundTripWanted)
@@ -213,38 +213,45 @@ const (
 )
 
 // withoutLoss finds the highest rate, up to most, at which every frame found room and
-// came back in one of some tries.
+// came back in one of some tries. It is the rate that was sent at: the probe, which
+// sends one frame at a time, may be slower than it was asked to be.
 func (t *trip) withoutLoss(ctx context.Context, most int) (rate int, err error) {
 	low, high := 0, most
 	err = t.poll(ctx, func(cache *mbuf.Cache) error {
 		for step := 0; step < lossSteps && ctx.Err() == nil; step++ {
-			if rate = high; step > 0 {
-				rate = (low + high) / 2
+			asked := high
+			if step > 0 {
+				asked = (low + high) / 2
 			}
-			if t.loses(cache, rate) {
-				high = rate
-			} else if low = rate; rate == most {
+			sent := t.lossless(cache, asked)
+			if sent == 0 {
+				high = asked
+				continue
+			}
+			low, rate = asked, max(rate, sent)
+			if asked == most {
 				break
 			}
 		}
 		return ctx.Err()
 	})
-	if err == nil && low == 0 {
+	if err == nil && rate == 0 {
 		return 0, fmt.Errorf("%s: frames are lost at %d a second: the machine is too busy", t.Name, high)
 	}
-	return low, err
+	return rate, err
 }
 
-func (t *trip) loses(cache *mbuf.Cache, rate int) bool {
-	t.pace(rate)
+// lossless tries a rate, and gives that which frames were sent at when none of them was
+// lost; 0 when some always are.
+func (t *trip) lossless(cache *mbuf.Cache, asked int) (rate int) {
+	t.pace(asked)
 	for range lossTries {
 		sent := t.run(cache, lossTrial)
-		asked := float64(rate) * lossTrial.Seconds()
-		if t.refused == 0 && len(t.seen) == sent && float64(sent) >= 0.98*asked {
-			return false
+		if t.refused == 0 && len(t.seen) == sent {
+			rate = max(rate, int(float64(sent)/lossTrial.Seconds()))
 		}
 	}
-	return true
+	return rate
 }
 
 // latency is what was seen since begin.

@@ -14,8 +14,8 @@ func Scatter(table, values []*int, places []int) {
 	}
 }
 
-// noted is the last place that was none.
-var noted int
+// Noted is the last place that was none.
+var Noted int
 
 //go:noinline
-func note(at int) { noted = at }
+func note(at int) { Noted = at }
