@@ -169,10 +169,13 @@ func (r *rig) run(ctx context.Context, plan turns.Plan, c cell, to *report.Cell)
 	to.Ratio = report.QuartilesOf(turns.Ratios(result.Samples[1], result.Samples[0], rate.mpps))
 	to.Windows, to.Disturbed = len(result.Samples[0]), result.Disturbed
 	if to.Ratio.Median == 0 {
-		return errors.New("nothing was forwarded")
+		return errIdle
 	}
 	return nil
 }
+
+// errIdle is the error of a cell in which one of the contestants did nothing.
+var errIdle = errors.New("no frame was moved in most of the windows")
 
 // rate is what a contestant did in a window, in packets a second.
 type rate float64
@@ -241,22 +244,23 @@ func (c contestant) look(ctx context.Context) (r reading, err error) {
 		return r, err
 	}
 	r.at = time.Now()
+	pid := c.rig.host.poller()
+	if pid == 0 {
+		return r, nil // the guest waits for QEMU now and then
+	}
 	// A testpmd that forwards keeps its processor busy, whatever comes.
 	guest, err := threads(c.guest.Pid(), isProcessor)
 	if err != nil {
 		return r, err
 	}
-	r.had = map[string]time.Duration{"the guest": guest.had()}
-	if pid := c.rig.host.poller(); pid != 0 {
-		host, err := threads(pid, nil)
-		if err != nil {
-			return r, err
-		}
-		others, err := threads(c.guest.Pid(), func(name string) bool { return !isProcessor(name) })
-		if err != nil {
-			return r, err
-		}
-		r.had["the host"] = host.had() + others.had()
+	host, err := threads(pid, nil)
+	if err != nil {
+		return r, err
 	}
+	others, err := threads(c.guest.Pid(), func(name string) bool { return !isProcessor(name) })
+	if err != nil {
+		return r, err
+	}
+	r.had = map[string]time.Duration{"the guest": guest.had(), "the host": host.had() + others.had()}
 	return r, nil
 }

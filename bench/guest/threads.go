@@ -1,9 +1,11 @@
 package guest
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -94,9 +96,24 @@ func pinGuest(qemu int) error {
 	return others.pin(hostCore)
 }
 
+// onCore does something on a core.
+func onCore(core int, do func() error) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var before, set unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &before); err != nil {
+		return err
+	}
+	set.Set(core)
+	if err := unix.SchedSetaffinity(0, &set); err != nil {
+		return err
+	}
+	return errors.Join(do(), unix.SchedSetaffinity(0, &before))
+}
+
 // undisturbed is the share of a core that whoever polls on it has when nobody else
-// wants it.
-const undisturbed = 0.95
+// wants it for long: some threads of the benchmark itself wake up now and then.
+const undisturbed = 0.9
 
 // disturbance is an error if one of those that poll had less. On a core that is shared
 // the two ends of a ring run by turns, and whatever they are they move a ring at a turn.

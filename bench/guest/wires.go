@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"vionet/scripts/lab"
 )
@@ -42,55 +42,67 @@ func (w *wires) poller() int { return 0 }
 func (w *wires) close() {
 	for _, one := range w {
 		if one != nil {
-			one.conn.Close()
+			unix.Close(one.fd)
 		}
 	}
 }
 
 // wire is a pair of datagram sockets, one frame a datagram. QEMU has one of them, and
-// takes no datagram as long as the guest has no buffer for it.
+// takes no datagram as long as the guest has no buffer for it. Ours blocks: its thread
+// sleeps in the kernel, on the host's core, and is awake as soon as something comes.
 type wire struct {
 	lab.Net
-	conn *net.UnixConn
-	far  *net.UnixAddr
+	fd  int
+	far unix.Sockaddr
 
 	moved   atomic.Uint64
 	stopped atomic.Bool
 	work    sync.WaitGroup
-	failed  error
+	failed  error // of the goroutine, until it has ended
 }
 
-func newWire(dir string, i int) (*wire, error) {
+// patience is how long a socket blocks; frames that go round and do not come back in
+// that time are lost: a driver drops what it finds in its ring when it begins.
+const patience = 20 * time.Millisecond
+
+func newWire(dir string, i int) (_ *wire, err error) {
 	near := filepath.Join(dir, fmt.Sprintf("wire%d.sock", i))
 	far := filepath.Join(dir, fmt.Sprintf("qemu%d.sock", i))
-	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: near, Net: "unixgram"})
-	if err != nil {
-		return nil, err
+	w := &wire{Net: lab.Datagram(far, near), far: &unix.SockaddrUnix{Name: far}}
+	if w.fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0); err != nil {
+		return nil, fmt.Errorf("wire: %w", err)
 	}
-	return &wire{Net: lab.Datagram(far, near), conn: conn, far: &net.UnixAddr{Name: far, Net: "unixgram"}}, nil
+	timeout := unix.NsecToTimeval(patience.Nanoseconds())
+	if err := errors.Join(
+		unix.SetsockoptTimeval(w.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &timeout),
+		unix.SetsockoptTimeval(w.fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &timeout),
+		unix.Bind(w.fd, &unix.SockaddrUnix{Name: near}),
+	); err != nil {
+		unix.Close(w.fd)
+		return nil, fmt.Errorf("wire: %w", err)
+	}
+	return w, nil
 }
 
 // begin has a goroutine do a part with frames of size bytes.
 func (w *wire) begin(p part, size int) error {
-	w.stopped.Store(false)
-	if err := w.conn.SetDeadline(time.Time{}); err != nil {
-		return err
+	if err := unix.Connect(w.fd, w.far); err != nil {
+		return fmt.Errorf("wire: QEMU has no socket: %w", err)
 	}
+	w.stopped.Store(false)
 	do := map[part]func([]byte) error{drains: w.drain, floods: w.flood, reflects: w.reflect}[p]
-	w.work.Go(func() {
-		if err := do(frame(size)); err != nil && !w.stopped.Load() {
-			w.failed = fmt.Errorf("wire: %w", err)
-		}
-	})
+	w.work.Go(func() { w.failed = onCore(hostCore, func() error { return do(frame(size)) }) })
 	return nil
 }
 
 // end stops it.
 func (w *wire) end() error {
 	w.stopped.Store(true)
-	err := w.conn.SetDeadline(time.Now())
 	w.work.Wait()
-	return errors.Join(err, w.failed)
+	if w.failed != nil {
+		return fmt.Errorf("wire: %w", w.failed)
+	}
+	return nil
 }
 
 // frame is one for everybody, of an experimental protocol.
@@ -100,61 +112,69 @@ func frame(size int) []byte {
 	return f
 }
 
-// drain counts what comes.
-func (w *wire) drain(buffer []byte) error {
-	for {
-		if _, _, err := w.conn.ReadFromUnix(buffer); err != nil {
-			return err
+// moving calls read or write, whichever it is given, until it moved a frame or the wire
+// is stopped; moved is false when the time is over.
+func (w *wire) moving(call func(int, []byte) (int, error), b []byte) (moved bool, err error) {
+	for !w.stopped.Load() {
+		switch _, err := call(w.fd, b); err {
+		case nil:
+			return true, nil
+		case unix.EINTR:
+		case unix.EAGAIN:
+			return false, nil
+		default:
+			return false, err
 		}
-		w.moved.Add(1)
 	}
+	return false, nil
 }
+
+// drain counts what comes.
+func (w *wire) drain(buffer []byte) error { return w.repeat(unix.Read, buffer) }
 
 // flood counts what goes.
-func (w *wire) flood(frame []byte) error {
-	for {
-		if _, err := w.conn.WriteToUnix(frame, w.far); err != nil {
+func (w *wire) flood(frame []byte) error { return w.repeat(unix.Write, frame) }
+
+func (w *wire) repeat(call func(int, []byte) (int, error), b []byte) error {
+	for !w.stopped.Load() {
+		moved, err := w.moving(call, b)
+		if err != nil {
 			return err
 		}
-		w.moved.Add(1)
+		if moved {
+			w.moved.Add(1)
+		}
 	}
+	return nil
 }
 
-// The frames that go round, and how long nothing may come before they are taken for
-// lost: a driver drops what it finds in its ring when it begins.
-const (
-	circling  = 64
-	lostAfter = 20 * time.Millisecond
-)
+// circling is how many frames go round.
+const circling = 64
 
 // reflect counts what comes, and sends it back.
 func (w *wire) reflect(frame []byte) error {
-	for {
+	for !w.stopped.Load() {
 		for range circling {
-			if _, err := w.conn.WriteToUnix(frame, w.far); err != nil {
+			if _, err := w.moving(unix.Write, frame); err != nil {
 				return err
 			}
 		}
-		if err := w.returnAll(frame); !errors.Is(err, os.ErrDeadlineExceeded) || w.stopped.Load() {
+		if err := w.returnAll(frame); err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
 // returnAll returns frames until none comes any more.
 func (w *wire) returnAll(buffer []byte) error {
-	for n := 0; ; n++ {
-		if n%circling == 0 {
-			if err := w.conn.SetReadDeadline(time.Now().Add(lostAfter)); err != nil {
-				return err
-			}
-		}
-		size, _, err := w.conn.ReadFromUnix(buffer)
-		if err != nil {
+	for {
+		came, err := w.moving(unix.Read, buffer)
+		if !came {
 			return err
 		}
 		w.moved.Add(1)
-		if _, err := w.conn.WriteToUnix(buffer[:size], w.far); err != nil {
+		if _, err := w.moving(unix.Write, buffer); err != nil {
 			return err
 		}
 	}

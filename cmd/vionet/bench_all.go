@@ -81,10 +81,7 @@ func guestPart(s bench.Settings, ctx context.Context) (r report.Report, err erro
 	g.Tell = func(_, _ int, cell report.Cell, err error) {
 		s.Progress(bench.Progress{Cell: cell.Name, Finished: true})
 	}
-	table, err := guest.Measure(ctx, g)
-	if len(table.Cells) > 0 {
-		r.Tables = []report.Table{table}
-	}
+	r.Tables, err = guest.Measure(ctx, g)
 	r.Interrupted = ctx.Err() != nil
 	return r, err
 }

@@ -16,43 +16,64 @@ import (
 // long the fastest frames took, up to a share of them that comes ever closer to all.
 // Both axes are logarithmic.
 func OfLatencies(t report.LatencyTable) (Picture, error) {
-	p := Picture{title: t.Title}
-	var sizes []string
-	panels := map[string]*plot.Plot{}
-	shades := map[string]look{}
-	for _, cell := range t.Cells {
-		if !cell.Measured() {
-			continue
-		}
-		size := cell.At.Value(report.Size)
-		if panels[size] == nil {
-			sizes = append(sizes, size)
-			panels[size] = newPanel(size, "% of the frames that were as fast or faster", "µs")
-			p.panels = append(p.panels, panels[size])
-		}
-		for _, l := range []struct {
-			report.Latency
-			of bool
-		}{{cell.Against, false}, {cell.Of, true}} {
-			if l.Frames == 0 {
-				continue
-			}
-			name := distributionName(l.Latency, cell.Load)
-			if _, known := shades[name]; !known {
-				shades[name] = look{l.of, sameRole(shades, l.of)}
-				p.legend = append(p.legend, entry{name, &plotter.Line{LineStyle: shades[name].line()}})
-			}
-			panels[size].Add(&plotter.Line{XYs: distribution(l.Latency), LineStyle: shades[name].line()})
+	d := distributions{Picture: Picture{title: t.Title}, bySize: map[string]*plot.Plot{}, looks: map[string]look{}}
+	for _, c := range t.Cells {
+		if c.Measured() {
+			d.add(c, c.Against, false)
+			d.add(c, c.Of, true)
 		}
 	}
-	if len(p.panels) == 0 {
+	if len(d.panels) == 0 {
 		return Picture{}, fmt.Errorf("%s: %w", t.Name, ErrEmpty)
 	}
-	for _, panel := range p.panels {
+	for _, panel := range d.panels {
 		logarithmic(panel)
 	}
-	sameScale(p.panels)
-	return p, nil
+	sameScale(d.panels)
+	return d.Picture, nil
+}
+
+// distributions are a picture in the making.
+type distributions struct {
+	Picture
+	bySize map[string]*plot.Plot // its panels
+	looks  map[string]look       // by the names in the legend
+}
+
+// add adds the line of one contestant of a cell.
+func (d *distributions) add(c report.LatencyCell, l report.Latency, of bool) {
+	if l.Frames == 0 {
+		return
+	}
+	name := distributionName(l, c.Load)
+	line, known := d.looks[name]
+	if !known {
+		line = look{of, d.sameRole(of)}
+		d.looks[name] = line
+		d.legend = append(d.legend, entry{name, &plotter.Line{LineStyle: line.line()}})
+	}
+	d.panel(c.At.Value(report.Size)).Add(&plotter.Line{XYs: distribution(l), LineStyle: line.line()})
+}
+
+// panel is that of a frame size.
+func (d *distributions) panel(size string) *plot.Plot {
+	p := d.bySize[size]
+	if p == nil {
+		p = newPanel(size, "% of the frames that were as fast or faster", "µs")
+		d.bySize[size] = p
+		d.panels = append(d.panels, p)
+	}
+	return p
+}
+
+// sameRole is how many looks one of the contestants has already.
+func (d *distributions) sameRole(of bool) (n int) {
+	for _, l := range d.looks {
+		if l.of == of {
+			n++
+		}
+	}
+	return n
 }
 
 func distributionName(l report.Latency, load float64) string {
@@ -60,16 +81,6 @@ func distributionName(l report.Latency, load float64) string {
 		return l.Name
 	}
 	return fmt.Sprintf("%s, %.0f %% load", l.Name, 100*load)
-}
-
-// sameRole is how many looks one of the contestants has already.
-func sameRole(looks map[string]look, of bool) (n int) {
-	for _, l := range looks {
-		if l.of == of {
-			n++
-		}
-	}
-	return n
 }
 
 // distribution is a line through the times of frames. The horizontal place of a share
