@@ -20,6 +20,7 @@ type xskTx struct {
 	sent  *mbuf.Cache // of the pool of sent frames
 	out   int         // frames taken and not on the completion ring
 	taken uint64
+	room  int // completions that there was room for when descriptors were taken last
 
 	pending  []*mbuf.Buf // packets that the queue had no room for yet
 	partial  xskPartial
@@ -47,8 +48,9 @@ func (x *XSK) send() (moved int) {
 		sent := t.queue.Burst(t.pending)
 		t.pending = append(t.pending[:0], t.pending[sent:]...)
 		// A queue that is busy reclaims for itself, late and many at a time: each
-		// look at the used ring takes a cache line from the device.
-		if moved == 0 {
+		// look at the used ring takes a cache line from the device. It is needed
+		// where frames that were sent hold up those behind them.
+		if moved == 0 || t.room < burstSize {
 			t.queue.Reclaim()
 		}
 	}
@@ -60,7 +62,8 @@ func (x *XSK) send() (moved int) {
 // They are copied first: what was checked can't be changed any more.
 func (x *XSK) stage() int {
 	t := &x.tx
-	n := t.ring.take(t.descs[:max(0, min(burstSize-len(t.pending), x.umem.completion.Free()-t.out))])
+	t.room = max(0, x.umem.completion.Free()-t.out)
+	n := t.ring.take(t.descs[:min(burstSize-len(t.pending), t.room)])
 	for at := 0; at < n; at++ {
 		if at += x.stagePlain(t.descs[at:n]); at < n {
 			x.take(t.descs[at], t.taken+uint64(at))

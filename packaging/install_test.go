@@ -23,6 +23,7 @@ var installed = []string{
 	"lib/systemd/system/vionet-bind.service",
 	"share/bash-completion/completions/vionet",
 	"share/fish/vendor_completions.d/vionet.fish",
+	"share/man/man1/vionet-bench.1.gz",
 	"share/man/man1/vionet-completion.1.gz",
 	"share/man/man1/vionet-devbind.1.gz",
 	"share/man/man1/vionet-doctor.1.gz",

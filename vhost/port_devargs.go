@@ -8,6 +8,9 @@ import (
 	"vionet/virtio"
 )
 
+// PortDevargs are the arguments that ParsePortDevargs knows, for messages.
+const PortDevargs = "iface=, queues=, client=, tso=, packed=, mrg_rxbuf=, event_idx=, dequeue-zero-copy=, iommu-support=, mtu=, socket-mode="
+
 // ParsePortDevargs takes the arguments of a --vdev net_vhost out of args and
 // gives the configuration for NewPort. Those that it does not know stay in args,
 // for the caller to refuse.

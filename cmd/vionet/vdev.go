@@ -78,7 +78,7 @@ func (d *devices) openVhost(dev device) (port.Port, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := refuseUnknown(dev, args, "iface=, queues=, client=, tso=, packed=, mrg_rxbuf=, event_idx=, mtu="); err != nil {
+	if err := refuseUnknown(dev, args, vhost.PortDevargs); err != nil {
 		return nil, err
 	}
 	cfg.ID, cfg.Devargs, cfg.Log = len(d.ports), dev.Args, d.log
