@@ -21,8 +21,8 @@ func (d Direction) String() string {
 
 // Source is where captured packets come from: a queue, in one direction.
 type Source struct {
-	Dir         Direction
-	Port, Queue int // numbers
+	Dir         Direction // received or sent
+	Port, Queue int       // numbers
 }
 
 // String is the name of the source's interface in a file, such as "port0-rx-q1".

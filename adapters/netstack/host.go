@@ -32,7 +32,7 @@ type Host struct {
 
 // HostConfig says who a Host is.
 type HostConfig struct {
-	Link Config
+	Link Config // of the endpoint
 	// Addresses are the host's own, IPv4 or IPv6, with the lengths of their
 	// networks' prefixes.
 	Addresses []netip.Prefix

@@ -18,8 +18,8 @@ import (
 // Loop is a driver without a program around it: it sends, or receives, as fast as it
 // can, and touches no data.
 type Loop struct {
-	Socket          string
-	Receive         bool // or else send
+	Socket          string // where the back end listens
+	Receive         bool   // or else send
 	Packed, InOrder bool
 	Mergeable       bool // receive buffers
 	Standard        bool // the standard path in place of the simple one

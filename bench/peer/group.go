@@ -13,8 +13,8 @@ import (
 // Group is the processes of a contestant: a host and its guest, or whatever else works
 // together. It is a contestant whose sample is a rate. One goroutine at a time may use it.
 type Group struct {
-	Name      string
-	Processes []*Process
+	Name      string                 // for messages
+	Processes []*Process             // all of them, to be stopped, let run and killed together
 	Count     func() (uint64, error) // packets so far
 	Worker    *Process               // whose processor time is sampled; nil: nobody's
 	// Busy are the processes that have a processor each which they never leave:
@@ -28,8 +28,10 @@ type Sample struct {
 	CPU  float64 // of one processor, what the worker of the group took
 }
 
-// Packets and Processor are the values of a sample.
-func (s Sample) Packets() float64   { return s.Rate }
+// Packets is the rate, for functions that take a value of each sample.
+func (s Sample) Packets() float64 { return s.Rate }
+
+// Processor is the share of a processor, for the same.
 func (s Sample) Processor() float64 { return s.CPU }
 
 // Start adds a process to the group, see Start.
@@ -62,8 +64,10 @@ func (g *Group) Settle(ctx context.Context) error {
 	return g.Pause()
 }
 
-// Pause stops the processes, and Resume lets them run on.
-func (g *Group) Pause() error  { return g.signal(syscall.SIGSTOP) }
+// Pause stops the processes.
+func (g *Group) Pause() error { return g.signal(syscall.SIGSTOP) }
+
+// Resume lets them run on.
 func (g *Group) Resume() error { return g.signal(syscall.SIGCONT) }
 
 func (g *Group) signal(s syscall.Signal) error {

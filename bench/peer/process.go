@@ -23,7 +23,7 @@ import (
 // Process is a child with a console on pipes, in a process group of its own. Its
 // methods may be called by one goroutine at a time.
 type Process struct {
-	Program string
+	Program string        // its name, for messages
 	Done    chan struct{} // closed when it has ended
 
 	cmd   *exec.Cmd

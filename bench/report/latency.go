@@ -16,8 +16,8 @@ type LatencyTable struct {
 
 // LatencyCell is one load of one configuration.
 type LatencyCell struct {
-	Name string      `json:"name"`
-	At   Coordinates `json:"at"`
+	Name string      `json:"name"` // as that of a Cell
+	At   Coordinates `json:"at"`   // where it is in the matrix
 	// Load is the share of the rate without loss that was offered, 0 to 1, and
 	// Offered is that in packets a second.
 	Load    float64 `json:"load,omitempty"`
@@ -29,14 +29,15 @@ type LatencyCell struct {
 	// multiples of those of Against; 0 asks for nothing.
 	Most float64 `json:"most,omitempty"`
 
-	Windows   int    `json:"windows,omitempty"`
-	Disturbed int    `json:"disturbed,omitempty"`
-	Missing   string `json:"missing,omitempty"`
+	Windows   int    `json:"windows,omitempty"`   // of each contestant
+	Disturbed int    `json:"disturbed,omitempty"` // that were thrown away and repeated
+	Missing   string `json:"missing,omitempty"`   // why there is no measurement
 }
 
 // Latency is a distribution of times, in nanoseconds.
 type Latency struct {
-	Name   string        `json:"name"`
+	Name string `json:"name"` // of the contestant
+	// The least, the greatest, and percentiles between them.
 	Min    time.Duration `json:"min"`
 	Median time.Duration `json:"median"`
 	P99    time.Duration `json:"p99"`

@@ -13,8 +13,8 @@ import (
 
 // Machine is where a benchmark ran.
 type Machine struct {
-	CPU        string `json:"cpu"`
-	Processors int    `json:"processors"`
+	CPU        string `json:"cpu"`                  // its model
+	Processors int    `json:"processors"`           // that the system has
 	Hypervisor string `json:"hypervisor,omitempty"` // as the firmware names it; "" on hardware
 	Kernel     string `json:"kernel"`
 	Go         string `json:"go"`

@@ -15,8 +15,8 @@ type Report struct {
 	Interrupted bool    `json:"interrupted,omitempty"`
 	Machine     Machine `json:"machine"`
 
-	Tables    []Table        `json:"tables,omitempty"`
-	Latencies []LatencyTable `json:"latencies,omitempty"`
+	Tables    []Table        `json:"tables,omitempty"`    // of rates, costs and sizes
+	Latencies []LatencyTable `json:"latencies,omitempty"` // of times
 }
 
 // Table is cells that were measured between the same two contestants, in one unit.
@@ -55,7 +55,7 @@ type Grid struct {
 // Drawing is a picture of a table. Each contestant has a series of its own for every
 // combination of the coordinates that differ between cells, Across and Panels aside.
 type Drawing struct {
-	Kind   Kind       `json:"kind"`
+	Kind   Kind       `json:"kind"`             // bars or lines
 	Across Coordinate `json:"across"`           // the horizontal axis
 	Panels Coordinate `json:"panels,omitempty"` // a part of the picture for each value; "": one
 }
@@ -87,15 +87,15 @@ type Cell struct {
 	// repetitions were disturbed, too.
 	Kept int `json:"kept,omitempty"`
 
-	Bar       Bar        `json:"bar,omitzero"`
-	Published *Published `json:"published,omitempty"`
+	Bar       Bar        `json:"bar,omitzero"`        // to reach
+	Published *Published `json:"published,omitempty"` // what others measured; nil: nothing
 	// Missing says why there is no measurement, "" when there is one.
 	Missing string `json:"missing,omitempty"`
 }
 
 // Contestant is one side of a comparison.
 type Contestant struct {
-	Name  string    `json:"name"`
+	Name  string    `json:"name"`  // as in the table's head
 	Value Quartiles `json:"value"` // in the table's unit
 	// Cycles a packet, in a table of costs; 0 elsewhere.
 	Cycles float64 `json:"cycles,omitempty"`

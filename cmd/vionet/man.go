@@ -119,6 +119,12 @@ func commandPage(c *cli.Command) manualPage {
 			fmt.Fprintf(&b, ".TP\n\\fB%s\\fR\n%s\n", roff(names), roff(usage))
 		}
 	}
+	if subcommands := c.VisibleCommands(); len(subcommands) > 0 {
+		b.WriteString(".SH COMMANDS\nEach has its own \\-\\-help.\n")
+		for _, s := range subcommands {
+			fmt.Fprintf(&b, ".TP\n\\fB%s\\fR\n%s\n", roff(strings.Join(s.Names(), ", ")), roff(s.Usage))
+		}
+	}
 	b.WriteString(".SH SEE ALSO\n.BR vionet (1)\n")
 	p.text = b.String()
 	return p

@@ -62,7 +62,7 @@ func TestManualSaysWhatHelpSays(t *testing.T) {
 			switch {
 			case strings.HasSuffix(line, ":"): // a heading: other case and punctuation
 				continue
-			case strings.HasPrefix(line, "--help, -h"): // of every command
+			case strings.HasPrefix(line, "--help, -h"), strings.HasPrefix(line, "help, h "): // of every command
 				continue
 			case strings.HasPrefix(line, "vionet "+c.Name+" - "):
 				line = c.Usage
