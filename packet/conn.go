@@ -53,6 +53,7 @@ const (
 // error of a queue whose device broke a rule.
 type Conn struct {
 	port port.Port
+	free func() // the port's queues, for the next who claims them
 	cfg  Config
 	addr *Addr
 	mtu  int
@@ -96,11 +97,17 @@ var (
 // promiscuous (port.Port.SetPromiscuous).
 //
 // The Conn owns the port from then on, and the function of its Notify; when
-// Listen fails, the port is closed. The error wraps port.ErrNotSupported when the
-// device has no interrupts: Config.Poll does without.
+// Listen fails, the port is closed, unless that is since another Conn or adapter
+// has it: then the error wraps port.ErrState. It wraps port.ErrNotSupported when
+// the device has no interrupts: Config.Poll does without.
 func Listen(p port.Port, cfg Config) (*Conn, error) {
-	c := &Conn{port: p, cfg: cfg}
+	free, err := port.Claim(p, "package packet")
+	if err != nil {
+		return nil, &net.OpError{Op: "listen", Net: network, Err: err}
+	}
+	c := &Conn{port: p, free: free, cfg: cfg}
 	if err := c.start(); err != nil {
+		free()
 		if errors.Is(err, port.ErrNotSupported) && !cfg.Poll {
 			err = fmt.Errorf("%w: a device without interrupts takes Config.Poll", err)
 		}
@@ -224,6 +231,7 @@ func (c *Conn) close() error {
 	c.fd.Lock()
 	defer c.fd.Unlock()
 	err := c.port.Close()
+	c.free()
 	c.rxCache.Flush()
 	c.txCache.Flush()
 	return errors.Join(err, c.freeMemory())

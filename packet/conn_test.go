@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"vionet/driver/fakedev"
 	"vionet/packet"
 	"vionet/port"
+	"vionet/port/ringport"
 	"vionet/ring"
 	"vionet/virtio"
 )
@@ -382,5 +384,26 @@ func TestAllocations(t *testing.T) {
 	})
 	if got > 2 {
 		t.Errorf("%v allocations for a frame there and back, want 2", got)
+	}
+}
+
+// A port has one user: a second one is refused, and the first goes on.
+func TestPortInUse(t *testing.T) {
+	a, b, err := ringport.NewPair("near", "far", 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := newPool(t)
+	near, far := listen(t, a, packet.Config{Pool: pool}), listen(t, b, packet.Config{Pool: pool})
+	if _, err := packet.Listen(a, packet.Config{Pool: pool}); !errors.Is(err, port.ErrState) || !strings.Contains(err.Error(), "near") {
+		t.Errorf("listened twice: %v", err)
+	}
+	write(t, near, frame(60, "still there"))
+	if text, _ := read(t, far); text != string(frame(60, "still there")) {
+		t.Errorf("read %q", text)
+	}
+	near.Close()
+	if _, err := packet.Listen(a, packet.Config{Pool: pool}); !errors.Is(err, port.ErrClosed) {
+		t.Errorf("listened on a closed port: %v", err)
 	}
 }

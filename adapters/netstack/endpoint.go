@@ -19,6 +19,7 @@ import (
 // goroutine.
 type Endpoint struct {
 	port   port.Port
+	free   func() // the port's queues, for the next who claims them
 	cfg    Config
 	maxMTU uint32 // the port's
 	rx     []*rxQueue
@@ -71,14 +72,26 @@ type Stats struct {
 // is still the caller's, and stopped.
 //
 // The errors are those of the port and of cfg: port.ErrInvalid, port.ErrState for
-// a port that is started, as one in use by another endpoint is, and
-// port.ErrClosed.
+// a port that is started or in use by another adapter, and port.ErrClosed.
 func New(p port.Port, cfg Config) (*Endpoint, error) {
+	free, err := port.Claim(p, "package netstack")
+	if err != nil {
+		return nil, fmt.Errorf("netstack on %w", err)
+	}
+	e, err := newEndpoint(p, free, cfg)
+	if err != nil {
+		free()
+		return nil, err
+	}
+	return e, nil
+}
+
+func newEndpoint(p port.Port, free func(), cfg Config) (*Endpoint, error) {
 	if err := cfg.configure(p); err != nil {
 		return nil, fmt.Errorf("netstack on %s: %w", p.Name(), err)
 	}
 	info := p.Info()
-	e := &Endpoint{port: p, cfg: cfg, maxMTU: uint32(info.MTU)}
+	e := &Endpoint{port: p, free: free, cfg: cfg, maxMTU: uint32(info.MTU)}
 	e.mtu.Store(e.maxMTU)
 	e.setStation(info.MAC)
 	for range info.RxQueues {
@@ -241,6 +254,7 @@ func (e *Endpoint) Close() {
 	if err = errors.Join(err, e.port.Close()); err != nil {
 		e.setError(err)
 	}
+	e.free()
 }
 
 // SetOnCloseAction sets what Close does first: the stack has it remove the
