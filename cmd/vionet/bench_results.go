@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -25,13 +26,13 @@ func resultFlags() []cli.Flag {
 	}
 }
 
-// writeResults writes a report wherever the command line wants it.
+// writeResults writes a report wherever the command line wants it. What can't be
+// written somewhere is written elsewhere all the same: it took long to measure.
 func writeResults(c *cli.Context, r report.Report) error {
+	var errs []error
 	text := c.String("text")
 	if text == "" {
-		if err := r.WriteText(c.App.Writer); err != nil {
-			return err
-		}
+		errs = append(errs, r.WriteText(c.App.Writer))
 	}
 	for _, file := range []struct {
 		path  string
@@ -42,19 +43,20 @@ func writeResults(c *cli.Context, r report.Report) error {
 		{c.String("markdown"), func(path string) error { return writeMarkdown(path, r) }},
 		{c.String("docs"), func(dir string) error { return writeDocs(dir, r) }},
 	} {
-		if file.path == "" {
-			continue
-		}
-		if err := file.write(file.path); err != nil {
-			return err
+		if file.path != "" {
+			errs = append(errs, file.write(file.path))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
+// writeFile writes a file, and makes the directories that lead to it.
 func writeFile(path string, write func(io.Writer) error) error {
 	var b bytes.Buffer
 	if err := write(&b); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
 	return os.WriteFile(path, b.Bytes(), 0o644)
