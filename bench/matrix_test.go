@@ -135,10 +135,10 @@ func TestOneCellOfATable(t *testing.T) {
 	}
 }
 
-// A quick run has the published effect, two frame sizes and the best of each.
+// A quick run has the published effect and two frame sizes.
 func TestQuickSet(t *testing.T) {
 	names := Settings{Quick: true}.List()
-	want := len(topologies) * (4 + 1 + 1)
+	want := len(topologies) * (4 + 1)
 	if len(names) != want {
 		t.Errorf("%d cells, want %d: %v", len(names), want, names)
 	}
