@@ -52,8 +52,9 @@ func TestLacks(t *testing.T) {
 		want       []string
 	}{
 		{"no DPDK", false, enough, []int{0, 1}, []string{"dpdk-testpmd is missing", "apt-get install dpdk-dev"}},
+		// Four contestants of two processes each at once, and the six pages in use.
 		{"no hugepages", true, map[string]string{hugepages: "16\n", freeHugepages: "10\n"}, []int{0, 1},
-			[]string{"hugepages are missing", "here are 10", "as root: echo 1286 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"}},
+			[]string{"hugepages are missing", "here are 10", "as root: echo 518 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"}},
 		{"one processor", true, enough, []int{1}, []string{"one processor", "taskset"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
