@@ -31,10 +31,7 @@ show "wrong address"
 // TestServiceInGuest boots a guest whose second init is the systemd of this
 // machine, with the service and no other.
 func TestServiceInGuest(t *testing.T) {
-	lab.Need(t, "qemu")
-	if _, err := os.Stat("/lib/systemd/systemd"); err != nil {
-		t.Skip("there is no systemd to put into the guest")
-	}
+	lab.Need(t, "qemu", "systemd")
 	root := t.TempDir()
 	run(t, []string{"PROGRAM=" + program(t), "PREFIX=/usr", "DESTDIR=" + root}, "./install.sh", "install")
 	files := withLibraries(t, "/lib/systemd/systemd", "/bin/systemctl", "/bin/sh", "/bin/sed", "/usr/bin/tr", "/usr/bin/unshare")

@@ -21,6 +21,8 @@ needs=(
     xz:xz-utils
     qemu-aarch64-static:qemu-user-static
     groff:groff-base
+    systemd-analyze:systemd
+    bash:bash
     curl:curl
 )
 

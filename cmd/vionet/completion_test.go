@@ -5,23 +5,19 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"vionet/scripts/lab"
 )
 
 // TestBashCompletes loads the script in a shell and asks it for words.
 func TestBashCompletes(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds the program; skipped by -short")
-	}
-	bash, err := exec.LookPath("bash")
-	if err != nil {
-		t.Skip("there is no bash")
-	}
+	lab.Need(t, "bash")
 	dir := filepath.Dir(vionet(t))
 	for words, want := range map[string]string{
 		"vionet dev": "devbind", "vionet comp": "completion", "vionet testpmd --tx-o": "--tx-offloads", "vionet completion f": "fish",
 	} {
 		script := `PATH="$1:$PATH"; source <(vionet completion bash); COMP_WORDS=($2); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _vionet; echo "${COMPREPLY[@]}"`
-		out, err := exec.Command(bash, "-c", script, "bash", dir, words).CombinedOutput()
+		out, err := exec.Command("bash", "-c", script, "bash", dir, words).CombinedOutput()
 		if got := strings.TrimSpace(string(out)); err != nil || got != want {
 			t.Errorf("%q completes to %q (%v), want %q", words, got, err, want)
 		}

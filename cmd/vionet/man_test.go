@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"vionet/scripts/lab"
 	"vionet/testpmd"
 )
 
@@ -111,12 +112,9 @@ func TestManualOfTheConsole(t *testing.T) {
 
 // The formatter has nothing to say against the pages.
 func TestManualFormats(t *testing.T) {
-	groff, err := exec.LookPath("groff")
-	if err != nil {
-		t.Skip("there is no groff")
-	}
+	lab.Need(t, "groff")
 	for name, text := range pagesOf(t) {
-		cmd := exec.Command(groff, "-man", "-ww", "-rHY=0", "-Tutf8", "-P-cbou")
+		cmd := exec.Command("groff", "-man", "-ww", "-rHY=0", "-Tutf8", "-P-cbou")
 		cmd.Stdin = strings.NewReader(text)
 		var said bytes.Buffer
 		cmd.Stderr = &said

@@ -9,13 +9,16 @@ import (
 
 // tools are the words that Need knows, each with the programs behind it.
 var tools = map[string][]string{
-	"qemu":   {"qemu-system-x86_64", "apt-get", "dpkg-deb", "go"},
-	"build":  {"gcc", "make", "tar", "xz"},
-	"dpdk":   {"dpdk-testpmd"},
-	"net":    {"ip", "ethtool", "nsenter"},
-	"curl":   {"curl"},
-	"tshark": {"tshark"},
-	"ovs":    {"ovsdb-server", "ovsdb-tool", "ovs-vsctl", vswitchd},
+	"bash":    {"bash"},
+	"groff":   {"groff"},
+	"systemd": {"systemd-analyze", "systemctl", "/lib/systemd/systemd"},
+	"qemu":    {"qemu-system-x86_64", "apt-get", "dpkg-deb", "go"},
+	"build":   {"gcc", "make", "tar", "xz"},
+	"dpdk":    {"dpdk-testpmd"},
+	"net":     {"ip", "ethtool", "nsenter"},
+	"curl":    {"curl"},
+	"tshark":  {"tshark"},
+	"ovs":     {"ovsdb-server", "ovsdb-tool", "ovs-vsctl", vswitchd},
 }
 
 // Full reports whether everything has to run: VIONET_FULL=1 in the
@@ -24,8 +27,8 @@ func Full() bool { return os.Getenv("VIONET_FULL") == "1" }
 
 // Need says what the test stands on: "qemu" (a guest and its kernel), "build"
 // (a kernel module, see NoIOMMUModules), "dpdk" (dpdk-testpmd), "ovs" (Open
-// vSwitch with DPDK), "curl", "tshark" (a reader of captures), "net" (network namespaces and taps) and "root". With
-// VIONET_FULL=1 a missing part fails the test; otherwise it skips it and gives
+// vSwitch with DPDK), "net" (network namespaces and taps), the programs "bash",
+// "curl", "groff", "systemd" and "tshark", and "root". With VIONET_FULL=1 a missing part fails the test; otherwise it skips it and gives
 // the reason, and -short skips it always.
 func Need(t testing.TB, parts ...string) {
 	t.Helper()
