@@ -54,7 +54,7 @@ lint: ## check formatting, go vet and staticcheck
 	@scripts/lint.sh
 
 cross: ## vet and build for arm64, and run there, in an emulator, the tests that can
-	GOARCH=arm64 go vet ./...
+	GOARCH=arm64 $(MODULES) go vet ./...
 	GOARCH=arm64 go build -o /dev/null ./cmd/vionet
 	GOARCH=arm64 go test -short -timeout 5m -skip '$(NATIVE)' -exec qemu-aarch64-static $(EMULATED)
 
