@@ -149,7 +149,7 @@ func (e *Endpoint) Start() error {
 	r := new(run)
 	r.ctx, r.end = context.WithCancel(context.Background())
 	info := e.port.Info()
-	e.trust.asked.Store(info.RxActive&rxChecksums == rxChecksums)
+	e.trust.asked.Store(info.RxActive&(rxChecksums|port.RxTCPLRO) != 0)
 	for i, q := range e.rx {
 		q.start(e.port.RxQueue(i))
 	}
