@@ -44,11 +44,17 @@ type HostConfig struct {
 const nicID tcpip.NICID = 1
 
 // NewHost makes a host of a stopped port, which is the host's from then on; on an
-// error it is closed. Close ends it.
+// error it is closed, unless that is since another adapter has it: then the error
+// wraps port.ErrState. Close ends it.
 func NewHost(p port.Port, cfg HostConfig) (*Host, error) {
-	link, err := New(p, cfg.Link)
+	free, err := claim(p)
+	if err != nil {
+		return nil, err
+	}
+	link, err := newEndpoint(p, free, cfg.Link)
 	if err != nil {
 		p.Close()
+		free()
 		return nil, err
 	}
 	h := &Host{link: link, stack: stack.New(stack.Options{
