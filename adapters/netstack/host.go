@@ -57,10 +57,7 @@ func NewHost(p port.Port, cfg HostConfig) (*Host, error) {
 		free()
 		return nil, err
 	}
-	h := &Host{link: link, stack: stack.New(stack.Options{
-		NetworkProtocols:   []stack.NetworkProtocolFactory{arp.NewProtocol, ipv4.NewProtocol, ipv6.NewProtocol},
-		TransportProtocols: []stack.TransportProtocolFactory{tcp.NewProtocol, udp.NewProtocol, icmp.NewProtocol4, icmp.NewProtocol6},
-	})}
+	h := &Host{link: link, stack: newStack()}
 	h.close = sync.OnceValue(func() error {
 		h.stack.Destroy()
 		link.Close()
@@ -71,6 +68,13 @@ func NewHost(p port.Port, cfg HostConfig) (*Host, error) {
 		return nil, link.failed(err)
 	}
 	return h, nil
+}
+
+func newStack() *stack.Stack {
+	return stack.New(stack.Options{
+		NetworkProtocols:   []stack.NetworkProtocolFactory{arp.NewProtocol, ipv4.NewProtocol, ipv6.NewProtocol},
+		TransportProtocols: []stack.TransportProtocolFactory{tcp.NewProtocol, udp.NewProtocol, icmp.NewProtocol4, icmp.NewProtocol6},
+	})
 }
 
 func (h *Host) configure(cfg HostConfig) error {
