@@ -98,6 +98,9 @@ func (h *Host) configure(cfg HostConfig) error {
 		h.stack.AddRoute(tcpip.Route{Destination: own.Subnet(), NIC: nicID})
 	}
 	for _, gateway := range cfg.Gateways {
+		if !gateway.IsValid() {
+			return fmt.Errorf("a gateway that is none: %w: give it as 192.0.2.1", port.ErrInvalid)
+		}
 		full, _ := fullAddress(netip.AddrPortFrom(gateway, 0))
 		everywhere := header.IPv4EmptySubnet
 		if gateway.Is6() {
