@@ -107,11 +107,11 @@ func Listen(p port.Port, cfg Config) (*Conn, error) {
 	}
 	c := &Conn{port: p, free: free, cfg: cfg}
 	if err := c.start(); err != nil {
-		free()
 		if errors.Is(err, port.ErrNotSupported) && !cfg.Poll {
 			err = fmt.Errorf("%w: a device without interrupts takes Config.Poll", err)
 		}
 		err = errors.Join(err, p.Close())
+		free()
 		return nil, &net.OpError{Op: "listen", Net: network, Err: errors.Join(err, c.freeMemory())}
 	}
 	return c, nil

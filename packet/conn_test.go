@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"vionet/adapters/packetsource"
 	"vionet/driver"
 	"vionet/driver/fakedev"
 	"vionet/packet"
@@ -397,6 +398,9 @@ func TestPortInUse(t *testing.T) {
 	near, far := listen(t, a, packet.Config{Pool: pool}), listen(t, b, packet.Config{Pool: pool})
 	if _, err := packet.Listen(a, packet.Config{Pool: pool}); !errors.Is(err, port.ErrState) || !strings.Contains(err.Error(), "near") {
 		t.Errorf("listened twice: %v", err)
+	}
+	if _, err := packetsource.New(a, packetsource.Config{Pool: pool}); !errors.Is(err, port.ErrState) {
+		t.Errorf("an adapter of another kind: %v", err)
 	}
 	write(t, near, frame(60, "still there"))
 	if text, _ := read(t, far); text != string(frame(60, "still there")) {

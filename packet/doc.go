@@ -11,9 +11,8 @@
 //   - SetBPF, for classic BPF filters, which run in this process
 //   - SyscallConn, for loops that wait for several things at once
 //
-// A frame costs a copy, a lock and, when nothing is there, a sleep and a wake-up:
-// some hundred nanoseconds where a burst costs ten. Who needs the rate uses the
-// queues themselves.
+// A frame costs a copy, a lock and, when nothing is there, a sleep and a wake-up.
+// Who needs the rate of bursts uses the queues themselves.
 //
 // Conn stands apart from package driver for two reasons. It needs nothing but a
 // port.Port, and it takes the types Message and bpf.RawInstruction from

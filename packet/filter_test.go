@@ -2,7 +2,10 @@ package packet_test
 
 import (
 	"errors"
+	"net"
+	"os"
 	"testing"
+	"time"
 
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
@@ -89,6 +92,44 @@ func TestFilterLooksBehindTheFirstBuffer(t *testing.T) {
 	if n, err := c.ReadBatch(ms, 0); n != 1 || err != nil || ms[0].Buffers[0][20] != 'y' || ms[0].Flags != unix.MSG_TRUNC {
 		t.Errorf("%d frames, %v: %+v", n, err, ms[0])
 	}
+}
+
+// A flood of frames that the filter drops holds up neither a deadline nor Close.
+func TestFilterUnderAFlood(t *testing.T) {
+	p, err := port.NewNull(port.NullConfig{}) // which always has frames
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := listen(t, p, packet.Config{})
+	if err := c.SetBPF(program(t, bpf.RetConstant{Val: 0})); err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan error, 1)
+	begin := func() {
+		go func() {
+			_, _, err := c.ReadFrom(nil)
+			read <- err
+		}()
+	}
+	end := func(want error) {
+		t.Helper()
+		select {
+		case err := <-read:
+			if !errors.Is(err, want) {
+				t.Errorf("the read ended with %v, want %v", err, want)
+			}
+		case <-time.After(20 * time.Second):
+			c.SetBPF(nil) // or Close would not end either
+			t.Fatal("the read does not end")
+		}
+	}
+	c.SetReadDeadline(time.Now().Add(time.Millisecond))
+	begin()
+	end(os.ErrDeadlineExceeded)
+	c.SetReadDeadline(time.Time{})
+	begin()
+	go c.Close()
+	end(net.ErrClosed)
 }
 
 func TestRefusedFilters(t *testing.T) {

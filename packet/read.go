@@ -55,13 +55,13 @@ func (c *Conn) read(ms []Message, flags int) (int, error) {
 	defer c.in.leave()
 	c.disarm()
 	for wait := (patience{}); ; {
-		if n := c.deliver(ms); n > 0 || len(ms) == 0 {
+		if n := c.deliver(ctx, ms); n > 0 || len(ms) == 0 {
 			return n, nil
 		}
 		if flags == 0 {
 			err = c.awaitFrames(ctx, &wait)
 		} else {
-			err = c.arm()
+			err = c.arm(ctx)
 		}
 		if err != nil {
 			return 0, err
@@ -76,17 +76,22 @@ func checkFlags(flags int) error {
 	return nil
 }
 
-// deliver copies frames that have arrived, and that the filter lets pass.
-func (c *Conn) deliver(ms []Message) (n int) {
+// deliver copies frames that have arrived, and that the filter lets pass. One that
+// drops all of a flood does not keep it beyond the end of ctx.
+func (c *Conn) deliver(ctx context.Context, ms []Message) (n int) {
 	for n < len(ms) && c.more() {
 		b := c.waiting[0]
 		c.waiting = c.waiting[1:]
-		if size := c.pass(b); size > 0 {
+		size := c.pass(b)
+		if size > 0 {
 			fill(&ms[n], b, size)
 			n++
 		}
 		c.done[0] = b
 		c.rxCache.Put(c.done[:])
+		if size == 0 && ctx.Err() != nil {
+			break
+		}
 	}
 	return n
 }
@@ -142,11 +147,8 @@ func (p *patience) spins(limit time.Duration) bool {
 // awaitFrames returns when there may be a frame, or with the reason why none can
 // be waited for.
 func (c *Conn) awaitFrames(ctx context.Context, wait *patience) error {
-	if err := broken(c.rx); err != nil {
+	if err := c.over(ctx); err != nil {
 		return err
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
 	}
 	if c.cfg.Poll || wait.spins(c.cfg.Spin) {
 		runtime.Gosched()
@@ -154,6 +156,17 @@ func (c *Conn) awaitFrames(ctx context.Context, wait *patience) error {
 	}
 	if err := c.rx.Wait(ctx); err != nil && ctx.Err() == nil {
 		return err
+	}
+	return nil
+}
+
+// over is why no frame is to be waited for.
+func (c *Conn) over(ctx context.Context) error {
+	if err := broken(c.rx); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	return nil
 }

@@ -94,8 +94,8 @@ func (c *Conn) readable() error {
 
 // arm says that there is no frame, after the wish for a signal where somebody
 // waits for it. It is nil when one has come in the last moment.
-func (c *Conn) arm() error {
-	if err := broken(c.rx); err != nil {
+func (c *Conn) arm(ctx context.Context) error {
+	if err := c.over(ctx); err != nil {
 		return err
 	}
 	if !c.selecting.Load() {

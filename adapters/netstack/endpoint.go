@@ -74,9 +74,9 @@ type Stats struct {
 // The errors are those of the port and of cfg: port.ErrInvalid, port.ErrState for
 // a port that is started or in use by another adapter, and port.ErrClosed.
 func New(p port.Port, cfg Config) (*Endpoint, error) {
-	free, err := port.Claim(p, "package netstack")
+	free, err := claim(p)
 	if err != nil {
-		return nil, fmt.Errorf("netstack on %w", err)
+		return nil, err
 	}
 	e, err := newEndpoint(p, free, cfg)
 	if err != nil {
@@ -84,6 +84,13 @@ func New(p port.Port, cfg Config) (*Endpoint, error) {
 		return nil, err
 	}
 	return e, nil
+}
+
+func claim(p port.Port) (free func(), err error) {
+	if free, err = port.Claim(p, "package netstack"); err != nil {
+		return nil, fmt.Errorf("netstack on %w", err)
+	}
+	return free, nil
 }
 
 func newEndpoint(p port.Port, free func(), cfg Config) (*Endpoint, error) {
@@ -149,7 +156,7 @@ func (e *Endpoint) Start() error {
 	r := new(run)
 	r.ctx, r.end = context.WithCancel(context.Background())
 	info := e.port.Info()
-	e.trust.asked.Store(info.RxActive&rxChecksums == rxChecksums)
+	e.trust.asked.Store(info.RxActive&(rxChecksums|port.RxTCPLRO) != 0)
 	for i, q := range e.rx {
 		q.start(e.port.RxQueue(i))
 	}

@@ -63,6 +63,12 @@ func TestAttachedTwice(t *testing.T) {
 	if _, err := New(near, Config{Pool: h.link.cfg.Pool}); !errors.Is(err, port.ErrState) {
 		t.Errorf("a second endpoint on the port: %v", err)
 	}
+	if _, err := NewHost(near, HostConfig{Link: Config{Pool: h.link.cfg.Pool}}); !errors.Is(err, port.ErrState) {
+		t.Errorf("a host on the port: %v", err)
+	}
+	if err := h.send(t); err != nil {
+		t.Errorf("the first one sends no more: %v", err)
+	}
 	h.stack.RemoveNIC(nic)
 	if err := h.link.AddTo(h.stack, nic, stack.NICOptions{}); !errors.Is(err, port.ErrClosed) {
 		t.Errorf("after its interface was removed: %v", err)

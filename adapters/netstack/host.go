@@ -44,17 +44,20 @@ type HostConfig struct {
 const nicID tcpip.NICID = 1
 
 // NewHost makes a host of a stopped port, which is the host's from then on; on an
-// error it is closed. Close ends it.
+// error it is closed, unless that is since another adapter has it: then the error
+// wraps port.ErrState. Close ends it.
 func NewHost(p port.Port, cfg HostConfig) (*Host, error) {
-	link, err := New(p, cfg.Link)
+	free, err := claim(p)
 	if err != nil {
-		p.Close()
 		return nil, err
 	}
-	h := &Host{link: link, stack: stack.New(stack.Options{
-		NetworkProtocols:   []stack.NetworkProtocolFactory{arp.NewProtocol, ipv4.NewProtocol, ipv6.NewProtocol},
-		TransportProtocols: []stack.TransportProtocolFactory{tcp.NewProtocol, udp.NewProtocol, icmp.NewProtocol4, icmp.NewProtocol6},
-	})}
+	link, err := newEndpoint(p, free, cfg.Link)
+	if err != nil {
+		p.Close()
+		free()
+		return nil, err
+	}
+	h := &Host{link: link, stack: newStack()}
 	h.close = sync.OnceValue(func() error {
 		h.stack.Destroy()
 		link.Close()
@@ -65,6 +68,13 @@ func NewHost(p port.Port, cfg HostConfig) (*Host, error) {
 		return nil, link.failed(err)
 	}
 	return h, nil
+}
+
+func newStack() *stack.Stack {
+	return stack.New(stack.Options{
+		NetworkProtocols:   []stack.NetworkProtocolFactory{arp.NewProtocol, ipv4.NewProtocol, ipv6.NewProtocol},
+		TransportProtocols: []stack.TransportProtocolFactory{tcp.NewProtocol, udp.NewProtocol, icmp.NewProtocol4, icmp.NewProtocol6},
+	})
 }
 
 func (h *Host) configure(cfg HostConfig) error {
@@ -88,6 +98,9 @@ func (h *Host) configure(cfg HostConfig) error {
 		h.stack.AddRoute(tcpip.Route{Destination: own.Subnet(), NIC: nicID})
 	}
 	for _, gateway := range cfg.Gateways {
+		if !gateway.IsValid() {
+			return fmt.Errorf("a gateway that is none: %w: give it as 192.0.2.1", port.ErrInvalid)
+		}
 		full, _ := fullAddress(netip.AddrPortFrom(gateway, 0))
 		everywhere := header.IPv4EmptySubnet
 		if gateway.Is6() {

@@ -71,12 +71,15 @@ func TestHostRefuses(t *testing.T) {
 	if _, err := far.DialContext(t.Context(), "tcp", "192.0.2.1:81"); err == nil || !strings.Contains(err.Error(), "refused") {
 		t.Errorf("dialling a port that is closed: %v", err)
 	}
-	p, other := cable(t)
-	defer other.Close()
-	if _, err := NewHost(p, HostConfig{Link: Config{Pool: newPool(t, 4096)}, Addresses: make([]netip.Prefix, 1)}); !errors.Is(err, port.ErrInvalid) {
-		t.Errorf("an address that is none: %v", err)
-	}
-	if err := p.Start(); !errors.Is(err, port.ErrClosed) {
-		t.Errorf("the port of a host that was not made: %v", err)
+	for what, cfg := range map[string]HostConfig{"an address": {Addresses: make([]netip.Prefix, 1)}, "a gateway": {Gateways: make([]netip.Addr, 1)}} {
+		p, other := cable(t)
+		defer other.Close()
+		cfg.Link.Pool = newPool(t, 4096)
+		if _, err := NewHost(p, cfg); !errors.Is(err, port.ErrInvalid) {
+			t.Errorf("%s that is none: %v", what, err)
+		}
+		if err := p.Start(); !errors.Is(err, port.ErrClosed) {
+			t.Errorf("the port of a host that was not made: %v", err)
+		}
 	}
 }

@@ -110,8 +110,8 @@ func (q *txQueue) permits(flags mbuf.Flags) bool {
 	return q.offloads&want == want
 }
 
-// cut gives the segments that b stands for, which may be b alone. Their checksums
-// are left to a port that fills them in.
+// cut gives the segments that b stands for, one at least, in buffers of their own.
+// Their checksums are left to a port that fills them in.
 func (q *txQueue) cut(b *mbuf.Buf) ([]*mbuf.Buf, error) {
 	leave := mbuf.Flags(0)
 	if q.offloads&port.TxTCPCksum != 0 {

@@ -15,7 +15,7 @@ import (
 // others are, and meanwhile the endpoint has not that capability: then the stack
 // verifies. A reassembled datagram counts as its fragments did.
 type trust struct {
-	asked atomic.Bool // checksum offloads are on: otherwise nothing is vouched for
+	asked atomic.Bool // an offload that vouches is on: otherwise nothing is vouched for
 	mu    sync.RWMutex
 	doubt atomic.Bool
 }

@@ -82,7 +82,9 @@ func udpFrame(to tcpip.LinkAddress, text string, more bool, offset uint16) []byt
 func TestTrust(t *testing.T) {
 	const ipSum, udpSum = 14 + 10, 14 + 20 + 6
 	damage := func(f []byte, at int) []byte { f[at] ^= 0x40; return f }
-	for name, offloads := range map[string]port.RxOffloads{"offloads": 0, "no offloads": ^port.RxOffloads(0)} {
+	for name, offloads := range map[string]port.RxOffloads{
+		"offloads": 0, "no offloads": ^port.RxOffloads(0), "UDP checksums alone": ^port.RxUDPCksum, "TCP checksums alone": ^port.RxTCPCksum,
+	} {
 		t.Run(name, func(t *testing.T) {
 			nearPort, farPort := virtual(vhost.PortConfig{Packed: true}, driver.Options{})(t)
 			raw := holdPort(t, nearPort, port.Config{TxOffloads: port.TxUDPCksum})

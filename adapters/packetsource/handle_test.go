@@ -171,7 +171,7 @@ func TestPacketSource(t *testing.T) {
 	}
 }
 
-// threadTime is the processor time of this process.
+// processTime is the processor time of this process.
 func processTime(t *testing.T) time.Duration {
 	t.Helper()
 	var use unix.Rusage

@@ -78,7 +78,9 @@ func arping(ctx context.Context, o options, out io.Writer) (answers int, err err
 	defer context.AfterFunc(ctx, func() { conn.Close() })() // which ends a read
 	us := station{conn.LocalAddr().(*packet.Addr).HardwareAddr, o.source}
 	for next := time.Now(); o.count > 0 && ctx.Err() == nil; o.count-- {
-		time.Sleep(time.Until(next))
+		pause, stop := context.WithDeadline(ctx, next)
+		<-pause.Done()
+		stop()
 		began := time.Now()
 		next = began.Add(o.interval)
 		conn.SetReadDeadline(began.Add(o.wait))
@@ -140,9 +142,8 @@ func (s station) send(conn net.PacketConn, operation uint16, to net.HardwareAddr
 			AddrType: layers.LinkTypeEthernet, Protocol: layers.EthernetTypeIPv4, HwAddressSize: 6, ProtAddressSize: 4,
 			Operation: operation, SourceHwAddress: s.mac, SourceProtAddress: s.ip.AsSlice(), DstHwAddress: to, DstProtAddress: ip.AsSlice(),
 		})
-	if err != nil {
-		return err
+	if err == nil {
+		_, err = conn.WriteTo(b.Bytes(), nil)
 	}
-	_, err = conn.WriteTo(b.Bytes(), nil)
 	return err
 }

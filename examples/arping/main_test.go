@@ -85,6 +85,11 @@ func TestArpingInVain(t *testing.T) {
 	if n, err := arping(ctx, options{source: ours, target: theirs, count: 2, wait: time.Hour}, &out); n != 0 || err != nil {
 		t.Errorf("interrupted: %d answers, %v", n, err)
 	}
+	ctx, stop = context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer stop()
+	if _, err := arping(ctx, options{source: ours, target: theirs, count: 2, wait: time.Millisecond, interval: time.Hour}, &out); err != nil {
+		t.Errorf("interrupted between two questions: %v", err)
+	}
 	if _, err := arping(t.Context(), options{source: ours, target: netip.IPv6Loopback()}, &out); err == nil {
 		t.Error("an IPv6 address was asked for")
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"net"
 	"net/netip"
@@ -143,12 +142,8 @@ func curl(t *testing.T, ns *lab.Namespace, arguments ...string) string {
 // compare wants the file to hold /bytes/size.
 func compare(t *testing.T, name string, size int64) {
 	t.Helper()
-	content, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if sha256.Sum256(content) != pages.Sum(size) {
-		t.Errorf("%s: %d bytes that are not /bytes/%d", name, len(content), size)
+	if err := pages.Compare(name, size); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -8,7 +8,7 @@
 //
 // One goroutine drives each queue pair. Without a device there is an embedded one,
 // which returns every frame, and a few flows are sent to begin with. Ctrl-C ends it
-// and prints what each server got.
+// and prints how many frames were for each server.
 package main
 
 import (
@@ -88,7 +88,7 @@ func balance(ctx context.Context, o options, out io.Writer) (err error) {
 	for i := range o.queues {
 		p := &pair{
 			rx: dev.RxQueue(i), tx: dev.TxQueue(i),
-			us: [6]byte(dev.Info().MAC), servers: o.servers, sent: make([]uint64, len(o.servers)),
+			us: [6]byte(dev.Info().MAC), servers: o.servers, chosen: make([]uint64, len(o.servers)),
 		}
 		pairs = append(pairs, p)
 		all.Go(func() { p.run(ctx, o.count) })
@@ -97,7 +97,7 @@ func balance(ctx context.Context, o options, out io.Writer) (err error) {
 	for i, mac := range o.servers {
 		sum := uint64(0)
 		for _, p := range pairs {
-			sum += p.sent[i]
+			sum += p.chosen[i]
 		}
 		fmt.Fprintf(out, "server %v: %d frames\n", net.HardwareAddr(mac[:]), sum)
 	}
@@ -110,7 +110,7 @@ type pair struct {
 	tx      port.TxQueue
 	us      [6]byte
 	servers [][6]byte
-	sent    []uint64 // by server
+	chosen  []uint64 // frames for each server, those too that the ring had no room for
 	pkts    [burst]*mbuf.Buf
 }
 
@@ -138,7 +138,7 @@ func (p *pair) forward() int {
 		server := flow % uint32(len(p.servers))
 		copy(frame[0:6], p.servers[server][:])
 		copy(frame[6:12], p.us[:])
-		p.sent[server]++
+		p.chosen[server]++
 		keep = append(keep, b)
 	}
 	sent := p.tx.Burst(keep)

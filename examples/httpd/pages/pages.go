@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"os"
 	"strconv"
 )
 
@@ -54,4 +55,19 @@ func Sum(size int64) [sha256.Size]byte {
 	sum := sha256.New()
 	_ = write(sum, size) // a hash takes everything
 	return [sha256.Size]byte(sum.Sum(nil))
+}
+
+// Compare wants the file to hold /bytes/size.
+func Compare(name string, size int64) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	n, err := io.Copy(sum, f)
+	if err == nil && [sha256.Size]byte(sum.Sum(nil)) != Sum(size) {
+		err = fmt.Errorf("%s: %d bytes of %d arrived, and not the right ones", name, n, size)
+	}
+	return err
 }

@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -87,7 +85,7 @@ func (s *server) fetch(ctx context.Context, size int64) (rate float64, err error
 	if err != nil {
 		return 0, err
 	}
-	if err := compare(file, size); err != nil {
+	if err := pages.Compare(file, size); err != nil {
 		return 0, err
 	}
 	return strconv.ParseFloat(strings.TrimSpace(text), 64)
@@ -99,22 +97,7 @@ func (s *server) fetchMany(ctx context.Context, size int64, n int) error {
 		"--parallel", "--parallel-immediate", "--parallel-max", strconv.Itoa(n), "-o", filepath.Join(s.dir, "page#1"),
 		fmt.Sprintf("http://%v/bytes/%d?[1-%d]", guestAddr.Addr(), size, n))
 	for i := 1; err == nil && i <= n; i++ {
-		err = compare(filepath.Join(s.dir, "page"+strconv.Itoa(i)), size)
-	}
-	return err
-}
-
-// compare wants the file to hold /bytes/size.
-func compare(name string, size int64) error {
-	f, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	sum := sha256.New()
-	n, err := io.Copy(sum, f)
-	if err == nil && [sha256.Size]byte(sum.Sum(nil)) != pages.Sum(size) {
-		err = fmt.Errorf("%d bytes of %d arrived, and not the right ones", n, size)
+		err = pages.Compare(filepath.Join(s.dir, "page"+strconv.Itoa(i)), size)
 	}
 	return err
 }

@@ -155,8 +155,8 @@ func (s *Set) Close() (err error) {
 		err = errors.Join(err, loop.Close())
 	}
 	if s.Pool != nil {
-		if err := s.Pool.Close(); err != nil {
-			return err // somebody has packets still: the memory stays for them
+		if inUse := s.Pool.Close(); inUse != nil {
+			return errors.Join(err, inUse) // somebody has packets still: the memory stays for them
 		}
 	}
 	if s.mem != nil {
