@@ -292,6 +292,47 @@ func TestNobodyWaitsForTheDisk(t *testing.T) {
 	}
 }
 
+// bursting is a queue that panics.
+type bursting struct{ port.TxQueue }
+
+func (bursting) Burst([]*mbuf.Buf) int { panic("burst") }
+
+// Whatever happens in a burst, the file can be ended.
+func TestStopAfterPanic(t *testing.T) {
+	c := plug(t)
+	r := c.record(t, Config{Match: func(frame []byte, _ int) bool {
+		if len(frame) < 14 {
+			panic("match")
+		}
+		return true
+	}})
+	short := []*mbuf.Buf{c.pool.Get()}
+	if c.far.TxQueue(0).Burst(short) != 1 {
+		t.Fatal("nothing was sent")
+	}
+	pkts, rx := c.packets(t, "one"), c.rx(0)
+	for _, burst := range []func(){
+		func() { c.tap.TxQueue(bursting{}, Source{}).Burst(pkts) },
+		func() { rx.Burst(short) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("no panic")
+				}
+			}()
+			burst()
+		}()
+		if !r.mu.TryLock() {
+			t.Fatal("the recorder waits for a burst that has ended")
+		}
+		r.mu.Unlock()
+	}
+	c.stop(t, r)
+	pkts[0].Free()
+	short[0].Free()
+}
+
 func TestTapCostsNoAllocation(t *testing.T) {
 	c := plug(t)
 	tx, rx := c.tx(0), c.tap.RxQueue(c.far.RxQueue(0), Source{Port: 4})

@@ -55,10 +55,14 @@ func (q *rxQueue) Burst(bufs []*mbuf.Buf) int {
 		return 0
 	}
 	if r := q.tap.looking(q.from); r != nil {
-		r.keep(r.copy(q.from, bufs[:n]), n)
-		r.leave()
+		q.record(r, bufs[:n])
 	}
 	return n
+}
+
+func (q *rxQueue) record(r *Recorder, pkts []*mbuf.Buf) {
+	defer r.leave() // also when Match panics: Stop waits for it
+	r.keep(r.copy(q.from, pkts), len(pkts))
 }
 
 func (q *rxQueue) Alarm() (port.Alarm, error) { return port.AlarmOf(q.RxQueue) }
@@ -74,16 +78,19 @@ var (
 	_ port.TxWaiter = (*txQueue)(nil)
 )
 
-// Burst copies the packets first: those that the queue has taken are its own.
 func (q *txQueue) Burst(bufs []*mbuf.Buf) int {
-	r := q.tap.looking(q.from)
-	if r == nil {
-		return q.TxQueue.Burst(bufs)
+	if r := q.tap.looking(q.from); r != nil {
+		return q.record(r, bufs)
 	}
+	return q.TxQueue.Burst(bufs)
+}
+
+// record copies the packets first: those that the queue has taken are its own.
+func (q *txQueue) record(r *Recorder, bufs []*mbuf.Buf) int {
+	defer r.leave() // also when the queue panics: Stop waits for it
 	c := r.copy(q.from, bufs)
 	n := q.TxQueue.Burst(bufs)
 	r.keep(c, n)
-	r.leave()
 	return n
 }
 
