@@ -103,12 +103,12 @@ func (r *Recorder) Name() string { return r.name }
 func (r *Recorder) Counts() (written, dropped uint64) { return r.written.Load(), r.dropped.Load() }
 
 // enter keeps the recorder from ending until leave, and reports whether it looks at
-// the queue.
+// the queue. A queue that it does not look at leaves alone what the others share.
 func (r *Recorder) enter(from Source) bool {
-	if !r.mu.TryRLock() {
-		return false // it is just ending
+	if r.cfg.Take != nil && !r.cfg.Take(from) || !r.mu.TryRLock() {
+		return false // not its queue, or it is just ending
 	}
-	if r.stopped || r.cfg.Take != nil && !r.cfg.Take(from) {
+	if r.stopped {
 		r.mu.RUnlock()
 		return false
 	}
