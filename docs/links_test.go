@@ -24,6 +24,8 @@ var (
 	// target is a rule of the Makefile, making a call of make.
 	target = regexp.MustCompile(`(?m)^([a-z-]+):`)
 	making = regexp.MustCompile(`(?:^|[ $])make ([a-z][a-z-]*)`)
+	// running is a call of go with a package of the tree.
+	running = regexp.MustCompile(`\bgo (?:run|test) .*?\./([a-z0-9/]*)`)
 )
 
 // written are all documents of the tree, from this directory.
@@ -148,6 +150,24 @@ func TestNamedTargetsExist(t *testing.T) {
 	}
 	if found < 5 {
 		t.Errorf("only %d calls of make were found", found)
+	}
+}
+
+// Packages that documents have go run or test are there.
+func TestNamedPackagesExist(t *testing.T) {
+	found := 0
+	for _, document := range written(t) {
+		for _, piece := range code(read(t, document)) {
+			for _, m := range running.FindAllStringSubmatch(piece, -1) {
+				found++
+				if _, err := os.Stat(filepath.Join("..", m[1])); err != nil {
+					t.Errorf("%s: there is no package in %s", document, m[1])
+				}
+			}
+		}
+	}
+	if found < 5 {
+		t.Errorf("only %d calls of go were found", found)
 	}
 }
 
