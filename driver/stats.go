@@ -48,7 +48,7 @@ func combine(a, b []port.QueueStats, op func(a, b uint64) uint64) []port.QueueSt
 	for i, q := range b {
 		out[i] = port.QueueStats{
 			Packets: op(out[i].Packets, q.Packets), Bytes: op(out[i].Bytes, q.Bytes),
-			Errors: op(out[i].Errors, q.Errors), NoBuf: op(out[i].NoBuf, q.NoBuf),
+			Missed: op(out[i].Missed, q.Missed), Errors: op(out[i].Errors, q.Errors), NoBuf: op(out[i].NoBuf, q.NoBuf),
 		}
 	}
 	return out

@@ -121,13 +121,18 @@ func collectPort(out chan<- prometheus.Metric, id int, p port.Port) {
 	if f, ok := p.(port.Faulter); ok {
 		rxFaults, txFaults = f.Faults()
 	}
-	rx := direction{append(labels, "rx"), paths.Rx.Name, stats.Rx, rxFaults, rxReason(stats)}
-	tx := direction{append(labels, "tx"), paths.Tx.Name, stats.Tx, txFaults, "unsupported"}
-	for i, q := range stats.Rx {
-		counter(out, queueMissing, q.NoBuf, rx.queue(i)...)
-	}
+	rx := direction{append(labels, "rx"), paths.Rx.Name, stats.Rx, rxFaults}
+	tx := direction{append(labels, "tx"), paths.Tx.Name, stats.Tx, txFaults}
 	rx.collect(out)
 	tx.collect(out)
+	for i, q := range stats.Rx {
+		counter(out, queueMissing, q.NoBuf, rx.queue(i)...)
+		counter(out, queueDropped, q.Errors, rx.queue(i, "malformed")...)
+		counter(out, queueDropped, q.Missed, rx.queue(i, "no_buffer")...)
+	}
+	for i, q := range stats.Tx {
+		counter(out, queueDropped, q.Errors, tx.queue(i, "unsupported")...)
+	}
 }
 
 // direction is one side of a port.
@@ -136,20 +141,6 @@ type direction struct {
 	path   string   // "": not chosen yet
 	stats  []port.QueueStats
 	faults []error
-	reason string // that packets are dropped for
-}
-
-// rxReason is what the receive queues of a port drop packets for. Those of a kernel's
-// interface drop them for want of a buffer, which the port counts as missed.
-func rxReason(s port.Stats) string {
-	var dropped uint64
-	for _, q := range s.Rx {
-		dropped += q.Errors
-	}
-	if dropped > 0 && s.RxErrors == 0 {
-		return "no_buffer"
-	}
-	return "malformed"
 }
 
 // queue are the labels of a queue, with more behind them.
@@ -164,7 +155,6 @@ func (d direction) collect(out chan<- prometheus.Metric) {
 	for i, q := range d.stats {
 		counter(out, queuePackets, q.Packets, d.queue(i)...)
 		counter(out, queueBytes, q.Bytes, d.queue(i)...)
-		counter(out, queueDropped, q.Errors, d.queue(i, d.reason)...)
 	}
 	for i, err := range d.faults {
 		gauge(out, queueBroken, oneIf(err != nil), d.queue(i)...)

@@ -141,6 +141,7 @@ vionet_pool_buffers{pool="mb_pool_0"} 1024
 # HELP vionet_queue_dropped_packets_total Packets dropped because their header was broken (malformed), because there was no buffer (no_buffer), or because they asked for what the port has not (unsupported).
 # TYPE vionet_queue_dropped_packets_total counter
 vionet_queue_dropped_packets_total{device="0000:00:04.0",direction="rx",port="0",queue="0",reason="malformed"} 1
+vionet_queue_dropped_packets_total{device="0000:00:04.0",direction="rx",port="0",queue="0",reason="no_buffer"} 0
 vionet_queue_dropped_packets_total{device="0000:00:04.0",direction="tx",port="0",queue="0",reason="unsupported"} 0
 `
 	expect(t, r, dropped, "vionet_queue_dropped_packets_total")
@@ -168,6 +169,30 @@ vionet_pool_used_buffers{pool="mb_pool_0"} 0
 `, "vionet_pool_used_buffers")
 	c.Remove(0)
 	expect(t, r, "", "vionet_queue_dropped_packets_total")
+}
+
+// missing is a port whose queue has dropped frames for two reasons.
+type missing struct{ port.Port }
+
+func (missing) Stats() port.Stats {
+	return port.Stats{Rx: []port.QueueStats{{Errors: 2, Missed: 3}}}.Totals()
+}
+
+func TestWhyFramesAreDropped(t *testing.T) {
+	p, _ := fake(t, "a")
+	var c Collector
+	if err := c.Add(0, missing{p}); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, registered(&c), `
+# HELP vionet_port_missed_packets_total Frames that the device had no buffer for, where it tells.
+# TYPE vionet_port_missed_packets_total counter
+vionet_port_missed_packets_total{device="a",port="0"} 3
+# HELP vionet_queue_dropped_packets_total Packets dropped because their header was broken (malformed), because there was no buffer (no_buffer), or because they asked for what the port has not (unsupported).
+# TYPE vionet_queue_dropped_packets_total counter
+vionet_queue_dropped_packets_total{device="a",direction="rx",port="0",queue="0",reason="malformed"} 2
+vionet_queue_dropped_packets_total{device="a",direction="rx",port="0",queue="0",reason="no_buffer"} 3
+`, "vionet_port_missed_packets_total", "vionet_queue_dropped_packets_total")
 }
 
 func TestTxBuffers(t *testing.T) {

@@ -149,17 +149,17 @@ type Stats struct {
 	Rx, Tx             []QueueStats
 }
 
-// QueueStats are the counters of one queue.
+// QueueStats are the counters of one queue: what it adds to those of Stats.
 type QueueStats struct {
-	Packets, Bytes, Errors, NoBuf uint64
+	Packets, Bytes, Missed, Errors, NoBuf uint64
 }
 
-// Totals gives s with the sums over its queues filled in. RxMissed is the
-// port's own affair: queues do not tell it apart.
+// Totals gives s with the sums over its queues filled in.
 func (s Stats) Totals() Stats {
 	for _, q := range s.Rx {
 		s.RxPackets += q.Packets
 		s.RxBytes += q.Bytes
+		s.RxMissed += q.Missed
 		s.RxErrors += q.Errors
 		s.RxNoBuf += q.NoBuf
 	}

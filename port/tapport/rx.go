@@ -192,7 +192,7 @@ func (q *rxQueue) Arm() time.Duration {
 func (q *rxQueue) Disarm() {}
 
 func (q *rxQueue) stats() port.QueueStats {
-	return port.QueueStats{Packets: q.packets.Load(), Bytes: q.bytes.Load(), NoBuf: q.noBuf.Load(), Errors: q.missed.Load()}
+	return port.QueueStats{Packets: q.packets.Load(), Bytes: q.bytes.Load(), Missed: q.missed.Load(), NoBuf: q.noBuf.Load()}
 }
 
 func (q *rxQueue) reset() {
