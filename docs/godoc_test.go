@@ -2,7 +2,6 @@ package docs_test
 
 import (
 	"go/ast"
-	"go/parser"
 	"go/token"
 	"io/fs"
 	"path/filepath"
@@ -19,20 +18,9 @@ import (
 func TestExportedNamesAreDocumented(t *testing.T) {
 	names := 0
 	for _, dir := range publicPackages(t) {
-		paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
 		d := undocumented{files: token.NewFileSet(), report: t.Errorf}
 		described := false
-		for _, path := range paths {
-			if strings.HasSuffix(path, "_test.go") {
-				continue
-			}
-			f, err := parser.ParseFile(d.files, path, nil, parser.ParseComments)
-			if err != nil {
-				t.Fatal(err)
-			}
+		for _, f := range parsed(t, d.files, dir) {
 			described = described || f.Doc != nil
 			for _, decl := range f.Decls {
 				d.declaration(decl)

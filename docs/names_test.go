@@ -4,7 +4,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -65,7 +64,7 @@ func collectNames(t *testing.T, dir string, known map[string]bool) {
 			known[dir+"."+owner+"."+name] = true
 		}
 	}
-	for _, file := range parsed(t, dir) {
+	for _, file := range parsed(t, token.NewFileSet(), filepath.Join("..", dir)) {
 		for _, d := range file.Decls {
 			switch d := d.(type) {
 			case *ast.FuncDecl:
@@ -113,22 +112,22 @@ func receiverName(d *ast.FuncDecl) string {
 	return receiver(d.Recv.List[0].Type).Name
 }
 
-// parsed are the files of a package, without its tests.
-func parsed(t *testing.T, dir string) (files []*ast.File) {
+// parsed are the files of the package in a directory, without its tests.
+func parsed(t *testing.T, set *token.FileSet, dir string) (files []*ast.File) {
 	t.Helper()
-	err := filepath.WalkDir(filepath.Join("..", dir), func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || filepath.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go") {
-			return err
-		}
-		if filepath.Base(filepath.Dir(name)) != dir {
-			return nil // a package below
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
-		files = append(files, file)
-		return err
-	})
+	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, path := range paths {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(set, path, nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, file)
 	}
 	return files
 }
