@@ -407,21 +407,28 @@ func TestRecordersInTraffic(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	dir := t.TempDir()
+	older := filepath.Join(dir, "x")
+	if err := os.WriteFile(older, []byte("older"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	source := []Source{{Rx, 0, 0}}
 	for what, c := range map[string]struct {
 		name string
 		cfg  Config
 		want error
 	}{
-		"no queue":         {filepath.Join(dir, "x"), Config{}, port.ErrInvalid},
-		"negative length":  {filepath.Join(dir, "x"), Config{Sources: source, WriterConfig: WriterConfig{SnapLen: -1}}, port.ErrInvalid},
-		"length too large": {filepath.Join(dir, "x"), Config{Sources: source, WriterConfig: WriterConfig{SnapLen: MaxSnapLen + 1}}, port.ErrInvalid},
+		"no queue":         {older, Config{}, port.ErrInvalid},
+		"negative length":  {older, Config{Sources: source, WriterConfig: WriterConfig{SnapLen: -1}}, port.ErrInvalid},
+		"length too large": {older, Config{Sources: source, WriterConfig: WriterConfig{SnapLen: MaxSnapLen + 1}}, port.ErrInvalid},
 		"device":           {os.DevNull, Config{Sources: source}, port.ErrInvalid},
 		"no directory":     {filepath.Join(dir, "none", "x"), Config{Sources: source}, os.ErrNotExist},
 	} {
 		if r, err := Record(c.name, c.cfg); !errors.Is(err, c.want) || r != nil {
 			t.Errorf("%s: %v", what, err)
 		}
+	}
+	if text, err := os.ReadFile(older); err != nil || string(text) != "older" {
+		t.Errorf("what was refused left %q (%v) of an older file", text, err)
 	}
 }
 

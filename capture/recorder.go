@@ -62,6 +62,10 @@ func Record(name string, cfg Config) (*Recorder, error) {
 }
 
 func newRecorder(name string, cfg Config, blocks int) (*Recorder, error) {
+	var err error
+	if cfg.WriterConfig, err = cfg.complete(cfg.Sources); err != nil {
+		return nil, err // and an older file of that name stays
+	}
 	// A pipe that nobody reads must not hold anybody up.
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NONBLOCK, 0o644)
 	if err != nil {
@@ -76,7 +80,6 @@ func newRecorder(name string, cfg Config, blocks int) (*Recorder, error) {
 		f.Close()
 		return nil, err
 	}
-	r.cfg.SnapLen = r.out.cfg.SnapLen
 	for range blocks {
 		r.free <- newBlock()
 	}

@@ -32,6 +32,23 @@ type WriterConfig struct {
 	SnapLen int
 }
 
+// complete gives c with its defaults filled in, if a file can be made of it.
+func (c WriterConfig) complete(sources []Source) (WriterConfig, error) {
+	if c.Application == "" {
+		c.Application = "vionet"
+	}
+	if c.SnapLen == 0 {
+		c.SnapLen = MaxSnapLen
+	}
+	switch {
+	case len(sources) == 0:
+		return c, fmt.Errorf("capture: %w: there is no queue to capture from: name one", port.ErrInvalid)
+	case c.SnapLen < 0 || c.SnapLen > MaxSnapLen:
+		return c, fmt.Errorf("capture: %w: %d bytes of a packet: must be 1 to %d", port.ErrInvalid, c.SnapLen, MaxSnapLen)
+	}
+	return c, nil
+}
+
 // Writer writes Ethernet frames as pcapng. One goroutine at a time may call it.
 type Writer struct {
 	cfg        WriterConfig
@@ -54,21 +71,12 @@ const writeBuffer = 256 << 10
 // at least one; others are added when their first packet comes. The file is not
 // whole before Close. An error wraps port.ErrInvalid, or is that of out.
 func NewWriter(out io.Writer, cfg WriterConfig, sources ...Source) (*Writer, error) {
-	if cfg.Application == "" {
-		cfg.Application = "vionet"
-	}
-	if cfg.SnapLen == 0 {
-		cfg.SnapLen = MaxSnapLen
-	}
-	switch {
-	case len(sources) == 0:
-		return nil, fmt.Errorf("capture: %w: there is no queue to capture from: name one", port.ErrInvalid)
-	case cfg.SnapLen < 0 || cfg.SnapLen > MaxSnapLen:
-		return nil, fmt.Errorf("capture: %w: %d bytes of a packet: must be 1 to %d", port.ErrInvalid, cfg.SnapLen, MaxSnapLen)
+	cfg, err := cfg.complete(sources)
+	if err != nil {
+		return nil, err
 	}
 	w := &Writer{cfg: cfg, begin: time.Now(), interfaces: map[Source]*iface{}}
 	section := pcapgo.NgSectionInfo{Application: cfg.Application, Comment: cfg.Comment, OS: runtime.GOOS, Hardware: runtime.GOARCH}
-	var err error
 	w.out, err = pcapgo.NewNgWriterInterface(bufio.NewWriterSize(out, writeBuffer), w.describe(sources[0]), pcapgo.NgWriterOptions{SectionInfo: section})
 	if err != nil {
 		return nil, err
