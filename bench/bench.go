@@ -15,7 +15,6 @@ import (
 	"os"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"vionet/bench/peer"
@@ -52,6 +51,9 @@ func (s Settings) warn(format string, args ...any) {
 		s.Warn(fmt.Sprintf(format, args...))
 	}
 }
+
+// failed warns of a cell that could not be measured, with all that the error says.
+func (s Settings) failed(cell string, err error) { s.warn("%s: %v", cell, err) }
 
 // matrix is what the settings select.
 func (s Settings) matrix() *matrix {
@@ -152,12 +154,11 @@ func (s Settings) measure(ctx context.Context, selected *matrix, st *stage, lack
 		if err != nil {
 			st.end(func(e entrant) bool { return slices.Contains(t.entrants, e) })
 			for _, c := range t.comparisons {
-				// What the peers printed is for the warning.
-				c.cell.Missing, _, _ = strings.Cut(err.Error(), "\n")
+				c.cell.Missing = report.Reason(err)
 				cells[c.cell.Name] = c.cell
 			}
 			if lack == nil {
-				s.warn("%s: %v", p.Cell, err)
+				s.failed(p.Cell, err)
 			}
 		}
 		p.Done, p.Finished = before+s.Windows*len(t.entrants), true

@@ -30,7 +30,7 @@ func (s Settings) Driver(ctx context.Context) (report.Report, error) {
 				s.warn("%v", err)
 			}
 		}
-		r.Tables = append(r.Tables, t.Measure(ctx, w, func(cell string) { s.tell(Progress{Cell: cell}) }))
+		r.Tables = append(r.Tables, t.Measure(ctx, w, func(cell string) { s.tell(Progress{Cell: cell}) }, s.failed))
 	}
 	r.Interrupted = ctx.Err() != nil
 	if !slices.ContainsFunc(r.Tables, func(t report.Table) bool { return slices.ContainsFunc(t.Cells, report.Cell.Measured) }) {
@@ -52,7 +52,10 @@ func (s Settings) Start(ctx context.Context) (report.Report, error) {
 	if err != nil {
 		return r, err
 	}
-	start, memory := driveronly.StartTables(ctx, driveronly.Where{Vionet: s.Vionet, Back: cores[0], Front: cores[1], Plan: s.plan()})
+	start, memory, err := driveronly.StartTables(ctx, driveronly.Where{Vionet: s.Vionet, Back: cores[0], Front: cores[1], Plan: s.plan()})
+	if err != nil {
+		s.failed("start", err)
+	}
 	r.Tables = []report.Table{start, memory}
 	r.Interrupted = ctx.Err() != nil
 	return r, nil

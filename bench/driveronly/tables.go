@@ -46,8 +46,9 @@ func (t Table) Only(wanted func(name string) bool) Table {
 	return t
 }
 
-// Measure measures the cells, one after the other. What can't be measured says why.
-func (t Table) Measure(ctx context.Context, w Where, begun func(cell string)) report.Table {
+// Measure measures the cells, one after the other. What can't be measured says why, and
+// failed hears all of it.
+func (t Table) Measure(ctx context.Context, w Where, begun func(cell string), failed func(cell string, err error)) report.Table {
 	r := t.report
 	least, at := 1.0, ""
 	for _, c := range t.cells {
@@ -57,8 +58,9 @@ func (t Table) Measure(ctx context.Context, w Where, begun func(cell string)) re
 		begun(c.Name)
 		result, err := turns.Compete(ctx, w.Plan, c.starters(w)...)
 		if err != nil {
-			c.Missing = err.Error()
+			c.Missing = report.Reason(err)
 			r.Cells = append(r.Cells, c.Cell)
+			failed(c.Name, err)
 			continue
 		}
 		fillCell(&c.Cell, result, Sample.cost)

@@ -1,6 +1,9 @@
 package report
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Format is the format of the file that this package writes.
 const Format = 1
@@ -118,6 +121,13 @@ type Published struct {
 
 // Ratio is Of to Against.
 func (p Published) Ratio() float64 { return p.Of / p.Against }
+
+// Reason is an error as Missing has it: its first line. Those behind it are what a
+// process said.
+func Reason(err error) string {
+	first, _, _ := strings.Cut(err.Error(), "\n")
+	return first
+}
 
 // Measured reports whether the cell has a measurement.
 func (c Cell) Measured() bool { return c.Missing == "" && c.Windows > 0 }

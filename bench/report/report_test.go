@@ -111,6 +111,13 @@ func TestLatencyReached(t *testing.T) {
 	}
 }
 
+// The summary has one line for what is missing, whatever else an error says.
+func TestReason(t *testing.T) {
+	if got := report.Reason(errors.New("vionet ended (exit status 1)\nit printed:\nno room")); got != "vionet ended (exit status 1)" {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestTally(t *testing.T) {
 	barred, short, missing := sample().Tally()
 	if barred != 8 {
