@@ -47,9 +47,8 @@ func (s Settings) Latency(ctx context.Context) (report.Report, error) {
 			continue
 		}
 		if err := s.roundTrips(ctx, size, cells); err != nil {
-			for i := range cells {
-				cells[i].Missing = err.Error()
-			}
+			without(cells, err)
+			s.failed(fmt.Sprintf("latency/%dB", size), err)
 		}
 		t.Cells = append(t.Cells, cells...)
 	}
@@ -84,6 +83,15 @@ func roundTripCells(size int, wanted func(string) bool) (cells []report.LatencyC
 		}
 	}
 	return cells
+}
+
+// without gives the cells that were not measured before an error its reason.
+func without(cells []report.LatencyCell, err error) {
+	for i := range cells {
+		if c := &cells[i]; !c.Measured() {
+			c.Missing = report.Reason(err)
+		}
+	}
 }
 
 // roundTrips measures the cells of a size.

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -91,6 +92,15 @@ func TestLatencyCells(t *testing.T) {
 	want := []report.LatencyCell{{Name: "latency/512B/50%", Load: 0.5, Most: 1, At: report.Coordinates{Topology: "loopback", Ring: "split", Size: 508, Queues: 1}}}
 	if diff := cmp.Diff(want, cells); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// An error has no part in what was measured before it.
+func TestErrorBehindLatencies(t *testing.T) {
+	cells := []report.LatencyCell{{Of: report.Latency{Frames: 1}}, {}}
+	without(cells, errors.New("vionet ended\nit printed: no room"))
+	if !cells[0].Measured() || cells[1].Missing != "vionet ended" {
+		t.Errorf("%+v", cells)
 	}
 }
 
