@@ -45,8 +45,8 @@ func StartTables(ctx context.Context, w Where) (start, memory report.Table, err 
 	if err != nil {
 		launched.Missing, held.Missing = report.Reason(err), report.Reason(err)
 	} else {
-		fillCell(&launched, result, launch.millis)
-		fillCell(&held, result, launch.mebibytes)
+		result.Fill(&launched, 0, 1, launch.millis)
+		result.Fill(&held, 0, 1, launch.mebibytes)
 	}
 	start.Cells, memory.Cells = []report.Cell{launched}, []report.Cell{held}
 	return start, memory, err

@@ -63,7 +63,7 @@ func (t Table) Measure(ctx context.Context, w Where, begun func(cell string), fa
 			failed(c.Name, err)
 			continue
 		}
-		fillCell(&c.Cell, result, Sample.cost)
+		result.Fill(&c.Cell, 0, 1, Sample.cost)
 		c.Against.Cycles, c.Of.Cycles = c.Against.Value.Median*w.GHz, c.Of.Value.Median*w.GHz
 		r.Cells = append(r.Cells, c.Cell)
 		for _, samples := range result.Samples {
@@ -92,12 +92,4 @@ func (c cell) starters(w Where) (both []turns.Starter[Sample]) {
 		both = append(both, func(ctx context.Context, dir string) (turns.Contestant[Sample], error) { return e(ctx, w, dir) })
 	}
 	return both
-}
-
-// fillCell puts what two contestants did into a cell.
-func fillCell[S any](c *report.Cell, r turns.Result[S], value func(S) float64) {
-	c.Against.Value = report.QuartilesOf(turns.Each(r.Samples[0], value))
-	c.Of.Value = report.QuartilesOf(turns.Each(r.Samples[1], value))
-	c.Ratio = report.QuartilesOf(turns.Ratios(r.Samples[1], r.Samples[0], value))
-	c.Windows, c.Disturbed = len(r.Samples[0]), r.Disturbed
 }
