@@ -95,6 +95,16 @@ func TestLatencyCells(t *testing.T) {
 	}
 }
 
+// An interrupted soak tells of the time that it had.
+func TestSoakedPerSecond(t *testing.T) {
+	if got := (soaked{runs: 4, pauses: 6}).perSecond(); got != 1.5 {
+		t.Errorf("6 pauses in 4 runs of a second: %v a second", got)
+	}
+	if got := (soaked{}).perSecond(); got != 0 {
+		t.Errorf("without a run: %v a second", got)
+	}
+}
+
 // An error has no part in what was measured before it.
 func TestErrorBehindLatencies(t *testing.T) {
 	cells := []report.LatencyCell{{Of: report.Latency{Frames: 1}}, {}}
