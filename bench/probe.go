@@ -175,7 +175,11 @@ func (p *probe) poll(ctx context.Context, f func(*mbuf.Cache) error) error {
 	if err := turns.Sleep(ctx, peer.WarmUp); err != nil {
 		return err
 	}
-	defer peer.OnCore(peerCore)()
+	leave, err := peer.OnCore(peerCore)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	cache := p.pool.NewCache(0)
 	defer cache.Flush()

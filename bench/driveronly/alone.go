@@ -137,7 +137,11 @@ const fillTries = 1000
 // Measure drives the loop for a quarter of a window: one processor by itself is steady.
 func (a *alone) Measure(_ context.Context, window time.Duration) (s Sample, err error) {
 	window /= 4
-	defer peer.OnCore(a.core)()
+	leave, err := peer.OnCore(a.core)
+	if err != nil {
+		return s, err
+	}
+	defer leave()
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	cache := a.pool.NewCache(0)
 	defer cache.Flush()
