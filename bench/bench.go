@@ -78,6 +78,17 @@ func (s Settings) List() []string { return s.matrix().names() }
 // ErrNothing is the error of a run that measured nothing at all.
 var ErrNothing = errors.New("nothing was measured")
 
+// errNoCell is the error of settings that select nothing.
+var errNoCell = errors.New("no cell has such a name: --list shows those that are there")
+
+// unless is ErrNothing where nothing was measured.
+func unless(measured bool) error {
+	if measured {
+		return nil
+	}
+	return ErrNothing
+}
+
 // Run measures the selected cells, one after the other. A cell that can't be measured
 // says why in the report, and the next one follows. When ctx ends, the report has the
 // cells up to there.
@@ -89,7 +100,7 @@ func (s Settings) runOn(ctx context.Context, m machine) (report.Report, error) {
 	r := report.Report{Date: time.Now(), Machine: report.ThisMachine()}
 	selected := s.matrix()
 	if len(selected.trials) == 0 {
-		return r, fmt.Errorf("no cell has such a name: --list shows those that are there")
+		return r, errNoCell
 	}
 	dir, err := os.MkdirTemp("", "vionet-bench-")
 	if err != nil {
@@ -108,10 +119,7 @@ func (s Settings) runOn(ctx context.Context, m machine) (report.Report, error) {
 	cells := s.measure(ctx, selected, st, lack)
 	r.Interrupted = ctx.Err() != nil
 	r.Tables = selected.fill(cells)
-	if !slices.ContainsFunc(r.Tables, func(t report.Table) bool { return slices.ContainsFunc(t.Cells, report.Cell.Measured) }) {
-		return r, ErrNothing
-	}
-	return r, nil
+	return r, unless(r.Measured())
 }
 
 // furnish finds what the stage needs of the machine. Without it no cell can be measured.

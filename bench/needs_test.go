@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"vionet/bench/peer"
+	"vionet/bench/report"
 )
 
 // machineWith is a machine with two processors and some files.
@@ -148,10 +150,12 @@ func TestBusyProcessors(t *testing.T) {
 	}
 }
 
-// An end of a run that measured nothing is an error, not an empty report.
+// A run that has nothing to measure is an error, not an empty report.
 func TestNoSuchCell(t *testing.T) {
 	s := Settings{Windows: 1, Cells: regexp.MustCompile("nowhere/.*")}
-	if r, err := s.Run(t.Context()); err == nil || len(r.Tables) > 0 {
-		t.Errorf("%v, %v", r, err)
+	for name, run := range map[string]func(context.Context) (report.Report, error){"cells": s.Run, "driver": s.Driver, "latency": s.Latency} {
+		if r, err := run(t.Context()); !errors.Is(err, errNoCell) || len(r.Tables)+len(r.Latencies) > 0 {
+			t.Errorf("%s: %v, %v", name, r, err)
+		}
 	}
 }

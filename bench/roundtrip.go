@@ -32,6 +32,9 @@ const topRate = 4_000_000
 // at.
 func (s Settings) Latency(ctx context.Context) (report.Report, error) {
 	r := report.Report{Date: time.Now(), Machine: report.ThisMachine()}
+	if len(s.ListLatency()) == 0 {
+		return r, errNoCell
+	}
 	restore, err := dpdkRoom(1)
 	defer restore()
 	if err != nil {
@@ -54,7 +57,7 @@ func (s Settings) Latency(ctx context.Context) (report.Report, error) {
 	}
 	r.Latencies = []report.LatencyTable{t}
 	r.Interrupted = ctx.Err() != nil
-	return r, nil
+	return r, unless(r.Measured())
 }
 
 // ListLatency is the names of the cells that Latency would measure.

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
@@ -121,6 +122,12 @@ type Published struct {
 
 // Ratio is Of to Against.
 func (p Published) Ratio() float64 { return p.Of / p.Against }
+
+// Measured reports whether any cell has a measurement.
+func (r Report) Measured() bool {
+	return slices.ContainsFunc(r.Tables, func(t Table) bool { return slices.ContainsFunc(t.Cells, Cell.Measured) }) ||
+		slices.ContainsFunc(r.Latencies, func(t LatencyTable) bool { return slices.ContainsFunc(t.Cells, LatencyCell.Measured) })
+}
 
 // Reason is an error as Missing has it: its first line. Those behind it are what a
 // process said.
