@@ -4,7 +4,7 @@
 // pairs and bursts, and two contestants in it. Both are alive at once, each with
 // processes and sockets of its own, and are let run in turn for short windows; what
 // counts is the ratio of neighbouring windows. [Settings.Run] measures cells and gives a
-// report; [List] tells the names of the cells that there are.
+// report; [Settings.List] tells the names of the cells that there are.
 package bench
 
 import (

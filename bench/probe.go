@@ -19,8 +19,8 @@ import (
 
 // probe measures how long frames are on their way through a switch: it plays the
 // wire at one of the switch's ports, sends frames with the time in them, and
-// receives them at the other, or the same. Both ends are polled by the same goroutine, which
-// reads one clock.
+// receives them at the other, or the same. Both ends are polled by the same
+// goroutine, which reads one clock.
 type probe struct {
 	*peer.Group             // the switch
 	ports       []port.Port // this end's: frames go out of the first, and come back at the last
