@@ -9,23 +9,22 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"vionet/bench/peer"
 	"vionet/bench/report"
 )
 
-// machineWith is a machine with two processors and some files.
+// machineWith is a machine with three processors and some files.
 func machineWith(t *testing.T, files map[string]string) machine {
 	t.Helper()
-	root := t.TempDir()
+	tree := fstest.MapFS{}
 	for name, text := range files {
-		path := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		tree[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	root := t.TempDir()
+	if err := os.CopyFS(root, tree); err != nil {
+		t.Fatal(err)
 	}
 	return machine{root: root, processors: func() []int { return []int{2, 3, 5} }}
 }
