@@ -19,19 +19,13 @@ const guestWindows, guestWindow = 4, 150 * time.Millisecond
 
 // guestCommand measures in a virtual machine.
 func guestCommand() *cli.Command {
-	flags := []cli.Flag{
-		&cli.IntFlag{Name: "windows", Value: guestWindows, Usage: "windows for each contestant in a cell"},
-		&cli.DurationFlag{Name: "window", Value: guestWindow, Usage: "length of a window"},
-		&cli.StringFlag{Name: "cells", Usage: "measure the cells whose names match `REGEXP`"},
-		&cli.BoolFlag{Name: "list", Usage: "print the names of the cells that would be measured"},
-	}
 	return &cli.Command{
 		Name: "guest", Usage: "measure both drivers in one virtual machine, in about four minutes",
 		Description: "Each driver has a function of its own in the same guest, bound to vfio-pci. Cells have names such\n" +
 			"as guest/qemu/iommu/split/loopback/64B: the host (DPDK's vhost, or QEMU's own device), whether an\n" +
 			"IOMMU translates addresses, ring, topology, bytes of a frame. With KVM where a guest boots with it,\n" +
 			"otherwise the processor is emulated. Run it in the source tree: it builds the guest's init.",
-		Flags:  append(flags, resultFlags()...),
+		Flags:  append(append(windowFlagsFrom(guestWindows, guestWindow), namesFlag()), resultFlags()...),
 		Action: func(c *cli.Context) error { return measured(c, listGuest, measureGuest) },
 	}
 }
