@@ -4,7 +4,7 @@
 // pairs and bursts, and two contestants in it. Both are alive at once, each with
 // processes and sockets of its own, and are let run in turn for short windows; what
 // counts is the ratio of neighbouring windows. [Settings.Run] measures cells and gives a
-// report; [List] tells the names of the cells that there are.
+// report; [Settings.List] tells the names of the cells that there are.
 package bench
 
 import (
@@ -15,7 +15,6 @@ import (
 	"os"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"vionet/bench/peer"
@@ -53,6 +52,9 @@ func (s Settings) warn(format string, args ...any) {
 	}
 }
 
+// failed warns of a cell that could not be measured, with all that the error says.
+func (s Settings) failed(cell string, err error) { s.warn("%s: %v", cell, err) }
+
 // matrix is what the settings select.
 func (s Settings) matrix() *matrix {
 	switch {
@@ -76,6 +78,17 @@ func (s Settings) List() []string { return s.matrix().names() }
 // ErrNothing is the error of a run that measured nothing at all.
 var ErrNothing = errors.New("nothing was measured")
 
+// errNoCell is the error of settings that select nothing.
+var errNoCell = errors.New("no cell has such a name: --list shows those that are there")
+
+// unless is ErrNothing where nothing was measured.
+func unless(measured bool) error {
+	if measured {
+		return nil
+	}
+	return ErrNothing
+}
+
 // Run measures the selected cells, one after the other. A cell that can't be measured
 // says why in the report, and the next one follows. When ctx ends, the report has the
 // cells up to there.
@@ -87,7 +100,7 @@ func (s Settings) runOn(ctx context.Context, m machine) (report.Report, error) {
 	r := report.Report{Date: time.Now(), Machine: report.ThisMachine()}
 	selected := s.matrix()
 	if len(selected.trials) == 0 {
-		return r, fmt.Errorf("no cell has such a name: --list shows those that are there")
+		return r, errNoCell
 	}
 	dir, err := os.MkdirTemp("", "vionet-bench-")
 	if err != nil {
@@ -106,10 +119,7 @@ func (s Settings) runOn(ctx context.Context, m machine) (report.Report, error) {
 	cells := s.measure(ctx, selected, st, lack)
 	r.Interrupted = ctx.Err() != nil
 	r.Tables = selected.fill(cells)
-	if !slices.ContainsFunc(r.Tables, func(t report.Table) bool { return slices.ContainsFunc(t.Cells, report.Cell.Measured) }) {
-		return r, ErrNothing
-	}
-	return r, nil
+	return r, unless(r.Measured())
 }
 
 // furnish finds what the stage needs of the machine. Without it no cell can be measured.
@@ -152,12 +162,11 @@ func (s Settings) measure(ctx context.Context, selected *matrix, st *stage, lack
 		if err != nil {
 			st.end(func(e entrant) bool { return slices.Contains(t.entrants, e) })
 			for _, c := range t.comparisons {
-				// What the peers printed is for the warning.
-				c.cell.Missing, _, _ = strings.Cut(err.Error(), "\n")
+				c.cell.Missing = report.Reason(err)
 				cells[c.cell.Name] = c.cell
 			}
 			if lack == nil {
-				s.warn("%s: %v", p.Cell, err)
+				s.failed(p.Cell, err)
 			}
 		}
 		p.Done, p.Finished = before+s.Windows*len(t.entrants), true

@@ -3,6 +3,7 @@ package bench
 import (
 	"slices"
 	"time"
+
 	"vionet/bench/turns"
 )
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"time"
 
@@ -16,13 +15,17 @@ import (
 // Cells it measures all of them.
 func (s Settings) Driver(ctx context.Context) (report.Report, error) {
 	r := report.Report{Date: time.Now(), Machine: report.ThisMachine()}
+	tables := s.driverTables()
+	if len(tables) == 0 {
+		return r, errNoCell
+	}
 	cores, err := thisMachine.cores()
 	if err != nil {
 		return r, err
 	}
 	// The back end runs where hosts do elsewhere.
 	w := driveronly.Where{Vionet: s.Vionet, Back: cores[0], Front: cores[1], GHz: thisMachine.clockRate(), Plan: s.plan()}
-	for _, t := range s.driverTables() {
+	for _, t := range tables {
 		if t.DPDK() {
 			restore, err := dpdkRoom(1)
 			defer restore()
@@ -30,13 +33,10 @@ func (s Settings) Driver(ctx context.Context) (report.Report, error) {
 				s.warn("%v", err)
 			}
 		}
-		r.Tables = append(r.Tables, t.Measure(ctx, w, func(cell string) { s.tell(Progress{Cell: cell}) }))
+		r.Tables = append(r.Tables, t.Measure(ctx, w, func(cell string) { s.tell(Progress{Cell: cell}) }, s.failed))
 	}
 	r.Interrupted = ctx.Err() != nil
-	if !slices.ContainsFunc(r.Tables, func(t report.Table) bool { return slices.ContainsFunc(t.Cells, report.Cell.Measured) }) {
-		return r, ErrNothing
-	}
-	return r, nil
+	return r, unless(r.Measured())
 }
 
 // Start measures how long front ends take to their first packet, and what memory they
@@ -52,10 +52,13 @@ func (s Settings) Start(ctx context.Context) (report.Report, error) {
 	if err != nil {
 		return r, err
 	}
-	start, memory := driveronly.StartTables(ctx, driveronly.Where{Vionet: s.Vionet, Back: cores[0], Front: cores[1], Plan: s.plan()})
+	start, memory, err := driveronly.StartTables(ctx, driveronly.Where{Vionet: s.Vionet, Back: cores[0], Front: cores[1], Plan: s.plan()})
+	if err != nil {
+		s.failed("start", err)
+	}
 	r.Tables = []report.Table{start, memory}
 	r.Interrupted = ctx.Err() != nil
-	return r, nil
+	return r, unless(r.Measured())
 }
 
 // driverTables are the tables with the cells that the settings select.

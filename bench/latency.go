@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
 	"vionet/bench/report"
 	"vionet/bench/turns"
 )

@@ -62,8 +62,8 @@ const (
 	pageSize      = 2 // MiB
 )
 
-// reserve raises the number of hugepages until as many processes as wanted find theirs, as far as that is possible, and tells how many do. Restore gives back what was
-// raised.
+// reserve raises the number of hugepages until as many processes as wanted find theirs,
+// as far as that is possible, and tells how many do. Restore gives back what was raised.
 func (m machine) reserve(processes int) (room int, restore func(), err error) {
 	restore = func() {}
 	total, free := m.number(hugepages), m.number(freeHugepages)

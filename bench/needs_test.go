@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -8,22 +9,22 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"vionet/bench/peer"
+	"vionet/bench/report"
 )
 
-// machineWith is a machine with two processors and some files.
+// machineWith is a machine with three processors and some files.
 func machineWith(t *testing.T, files map[string]string) machine {
 	t.Helper()
-	root := t.TempDir()
+	tree := fstest.MapFS{}
 	for name, text := range files {
-		path := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		tree[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	root := t.TempDir()
+	if err := os.CopyFS(root, tree); err != nil {
+		t.Fatal(err)
 	}
 	return machine{root: root, processors: func() []int { return []int{2, 3, 5} }}
 }
@@ -148,10 +149,12 @@ func TestBusyProcessors(t *testing.T) {
 	}
 }
 
-// An end of a run that measured nothing is an error, not an empty report.
+// A run that has nothing to measure is an error, not an empty report.
 func TestNoSuchCell(t *testing.T) {
 	s := Settings{Windows: 1, Cells: regexp.MustCompile("nowhere/.*")}
-	if r, err := s.Run(t.Context()); err == nil || len(r.Tables) > 0 {
-		t.Errorf("%v, %v", r, err)
+	for name, run := range map[string]func(context.Context) (report.Report, error){"cells": s.Run, "driver": s.Driver, "latency": s.Latency} {
+		if r, err := run(t.Context()); !errors.Is(err, errNoCell) || len(r.Tables)+len(r.Latencies) > 0 {
+			t.Errorf("%s: %v, %v", name, r, err)
+		}
 	}
 }

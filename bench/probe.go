@@ -19,8 +19,8 @@ import (
 
 // probe measures how long frames are on their way through a switch: it plays the
 // wire at one of the switch's ports, sends frames with the time in them, and
-// receives them at the other, or the same. Both ends are polled by the same goroutine, which
-// reads one clock.
+// receives them at the other, or the same. Both ends are polled by the same
+// goroutine, which reads one clock.
 type probe struct {
 	*peer.Group             // the switch
 	ports       []port.Port // this end's: frames go out of the first, and come back at the last
@@ -74,8 +74,8 @@ func (p *probe) add(made port.Port, err error) error {
 }
 
 // startSwitch starts the switch between the ports of its end.
-func (p *probe) startSwitch(ctx context.Context, c switching, dir string, b buffering, vdevs ...string) error {
-	running, err := c.start(ctx, dir, b.name, 0, 0, forwarder(b, vdevs...))
+func (p *probe) startSwitch(ctx context.Context, c switching, dir, name string, middle part) error {
+	running, err := c.start(ctx, dir, name, 0, 0, middle)
 	if err == nil {
 		p.Group = running
 	}
@@ -96,7 +96,7 @@ func probeWires(ctx context.Context, c switching, dir string, b buffering, size,
 			return nil, err
 		}
 	}
-	return p, p.startSwitch(ctx, c, dir, b, frontEnd(0, in), frontEnd(1, out))
+	return p, p.startSwitch(ctx, c, dir, b.name, forwarder(b, frontEnd(0, in), frontEnd(1, out)))
 }
 
 // probeGuest is the published PV: the probe is the wire and the guest.
@@ -110,7 +110,7 @@ func probeGuest(ctx context.Context, c switching, dir string, b buffering, size,
 	if err := p.add(vhost.NewPort(vhost.PortConfig{Path: wire})); err != nil {
 		return nil, err
 	}
-	if err := p.startSwitch(ctx, c, dir, b, frontEnd(0, wire), backEnd(0, guest)); err != nil {
+	if err := p.startSwitch(ctx, c, dir, b.name, forwarder(b, frontEnd(0, wire), backEnd(0, guest))); err != nil {
 		return nil, err
 	}
 	return p, p.dial(ctx, guest, driver.Options{})
@@ -175,7 +175,11 @@ func (p *probe) poll(ctx context.Context, f func(*mbuf.Cache) error) error {
 	if err := turns.Sleep(ctx, peer.WarmUp); err != nil {
 		return err
 	}
-	defer peer.OnCore(peerCore)()
+	leave, err := peer.OnCore(peerCore)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	cache := p.pool.NewCache(0)
 	defer cache.Flush()

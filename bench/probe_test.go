@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -27,5 +28,15 @@ func TestStamps(t *testing.T) {
 	}
 	if _, ok := p.stampOf(frame[:frames.Headers+stampLength-1]); ok {
 		t.Error("half a stamp counts")
+	}
+}
+
+// A probe whose switch does not start says why, and leaves nothing behind.
+func TestProbeWithoutASwitch(t *testing.T) {
+	c := switching{vionet: "/nonexistent/vionet"}
+	for _, end := range wakeEnds {
+		if _, err := end.start(t.Context(), c, t.TempDir(), "busy"); err == nil || !strings.Contains(err.Error(), "vionet ended (exit status 127)") {
+			t.Errorf("%s: %v", end.name, err)
+		}
 	}
 }

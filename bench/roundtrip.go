@@ -32,6 +32,9 @@ const topRate = 4_000_000
 // at.
 func (s Settings) Latency(ctx context.Context) (report.Report, error) {
 	r := report.Report{Date: time.Now(), Machine: report.ThisMachine()}
+	if len(s.ListLatency()) == 0 {
+		return r, errNoCell
+	}
 	restore, err := dpdkRoom(1)
 	defer restore()
 	if err != nil {
@@ -47,15 +50,14 @@ func (s Settings) Latency(ctx context.Context) (report.Report, error) {
 			continue
 		}
 		if err := s.roundTrips(ctx, size, cells); err != nil {
-			for i := range cells {
-				cells[i].Missing = err.Error()
-			}
+			without(cells, err)
+			s.failed(fmt.Sprintf("latency/%dB", size), err)
 		}
 		t.Cells = append(t.Cells, cells...)
 	}
 	r.Latencies = []report.LatencyTable{t}
 	r.Interrupted = ctx.Err() != nil
-	return r, nil
+	return r, unless(r.Measured())
 }
 
 // ListLatency is the names of the cells that Latency would measure.
@@ -84,6 +86,15 @@ func roundTripCells(size int, wanted func(string) bool) (cells []report.LatencyC
 		}
 	}
 	return cells
+}
+
+// without gives the cells that were not measured before an error its reason.
+func without(cells []report.LatencyCell, err error) {
+	for i := range cells {
+		if c := &cells[i]; !c.Measured() {
+			c.Missing = report.Reason(err)
+		}
+	}
 }
 
 // roundTrips measures the cells of a size.

@@ -88,8 +88,7 @@ func probeDriver(ctx context.Context, c switching, dir, mode string) (_ *probe, 
 	if err := p.add(vhost.NewPort(vhost.PortConfig{Path: path, Packed: true})); err != nil {
 		return nil, err
 	}
-	p.Group, err = c.start(ctx, dir, mode, 0, 0, echo(mode, frontEnd(0, path)+",packed_vq=1,event_idx=1"))
-	return p, err
+	return p, p.startSwitch(ctx, c, dir, mode, echo(mode, frontEnd(0, path)+",packed_vq=1,event_idx=1"))
 }
 
 // probeBackEnd has the port of the back end sleep.
@@ -100,9 +99,8 @@ func probeBackEnd(ctx context.Context, c switching, dir, mode string) (_ *probe,
 		return nil, err
 	}
 	path := peer.Socket(dir, mode, 0)
-	p.Group, err = c.start(ctx, dir, mode, 0, 0, echo(mode, backEnd(0, path)))
-	if err == nil {
-		err = p.dial(ctx, path, driver.Options{EventIdx: true})
+	if err := p.startSwitch(ctx, c, dir, mode, echo(mode, backEnd(0, path))); err != nil {
+		return nil, err
 	}
-	return p, err
+	return p, p.dial(ctx, path, driver.Options{EventIdx: true})
 }

@@ -72,7 +72,7 @@ func (s Settings) Soak(ctx context.Context, duration time.Duration) (report.Repo
 			"In %d of %d runs of %v a frame took more than %v; in %d of these the host itself, which measures, was kept from its core as long. "+
 			"A bare thread on the guest's core, with neither collector nor scheduler, was kept from it for more than %v %.1f times a second before and %.1f afterwards, for %v and %v at most; the guest was late %.1f times a second.",
 			stops.count, stops.longest, k.late, k.runs, soakWindow, longPause, k.held, longPause,
-			before.perSecond(), after.perSecond(), before.longest, after.longest, float64(k.pauses)/duration.Seconds()),
+			before.perSecond(), after.perSecond(), before.longest, after.longest, k.perSecond()),
 	}}
 	return r, nil
 }
@@ -81,6 +81,11 @@ func (s Settings) Soak(ctx context.Context, duration time.Duration) (report.Repo
 type soaked struct {
 	runs, late, held int // runs, those with a late frame, those of them in which the probe was held up itself
 	pauses           int // rows of late frames
+}
+
+// perSecond is how often the guest was late, in the runs that there were.
+func (k soaked) perSecond() float64 {
+	return float64(k.pauses) / (time.Duration(max(k.runs, 1)) * soakWindow).Seconds()
 }
 
 // soak runs until the time is over.

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -91,6 +92,25 @@ func TestLatencyCells(t *testing.T) {
 	want := []report.LatencyCell{{Name: "latency/512B/50%", Load: 0.5, Most: 1, At: report.Coordinates{Topology: "loopback", Ring: "split", Size: 508, Queues: 1}}}
 	if diff := cmp.Diff(want, cells); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// An interrupted soak tells of the time that it had.
+func TestSoakedPerSecond(t *testing.T) {
+	if got := (soaked{runs: 4, pauses: 6}).perSecond(); got != 1.5 {
+		t.Errorf("6 pauses in 4 runs of a second: %v a second", got)
+	}
+	if got := (soaked{}).perSecond(); got != 0 {
+		t.Errorf("without a run: %v a second", got)
+	}
+}
+
+// An error has no part in what was measured before it.
+func TestErrorBehindLatencies(t *testing.T) {
+	cells := []report.LatencyCell{{Of: report.Latency{Frames: 1}}, {}}
+	without(cells, errors.New("vionet ended\nit printed: no room"))
+	if !cells[0].Measured() || cells[1].Missing != "vionet ended" {
+		t.Errorf("%+v", cells)
 	}
 }
 

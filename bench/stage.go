@@ -160,7 +160,7 @@ func (p *player) carry(ctx context.Context, l load, wires []int) error {
 			return nil
 		}
 		if time.Since(begin) > flowing {
-			return fmt.Errorf("no packet moves from %s", strings.ReplaceAll(l.name, "-", " "))
+			return p.Explain(fmt.Errorf("no packet moves from %s", strings.ReplaceAll(l.name, "-", " ")))
 		}
 	}
 	return p.Explain(err)

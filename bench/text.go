@@ -14,11 +14,8 @@ func (s Settings) begin() (restore func(), err error) {
 	if _, err := thisMachine.cores(); err != nil {
 		return nil, err
 	}
-	if err := findDPDK(); err != nil {
-		return nil, err
-	}
 	// Two contestants have two processes each.
-	_, restore, err = thisMachine.reserve(4)
+	restore, err = dpdkRoom(4)
 	if err == nil {
 		m := report.ThisMachine()
 		s.printf("%s, kernel %s, %s, DPDK %s\n", m.CPU, m.Kernel, m.Go, m.DPDK)

@@ -98,19 +98,17 @@ func (t trial) only(wanted func(name string) bool) trial {
 func (c comparison) outcome(r turns.Result[peer.Sample], entrants []entrant, paths []string) report.Cell {
 	cell := c.cell
 	against, of := fastest(r.Samples, c.against), fastest(r.Samples, c.of)
+	r.Fill(&cell, against, of, mpps)
 	for _, end := range []struct {
 		contestant *report.Contestant
 		choice     []int
 		number     int
 	}{{&cell.Against, c.against, against}, {&cell.Of, c.of, of}} {
-		end.contestant.Value = report.QuartilesOf(turns.Each(r.Samples[end.number], mpps))
 		end.contestant.Path = paths[end.number]
 		if len(end.choice) > 1 {
 			end.contestant.Name = entrants[end.number].name
 		}
 	}
-	cell.Ratio = report.QuartilesOf(turns.Ratios(r.Samples[of], r.Samples[against], peer.Sample.Packets))
-	cell.Windows, cell.Disturbed, cell.Kept = len(r.Samples[of]), r.Disturbed, r.Kept
 	return cell
 }
 

@@ -55,8 +55,7 @@ const (
 type blaster struct {
 	size   int
 	blast  string // the binary of examples/udpblast
-	self   string // this binary
-	vionet string
+	vionet string // this binary
 }
 
 // ZeroCopy prints the tables of sending from the application's own memory, and
@@ -74,9 +73,6 @@ func (s Settings) ZeroCopy(ctx context.Context) error {
 	defer os.RemoveAll(dir)
 	b := blaster{vionet: s.Vionet}
 	if b.blast, err = lab.Build(ctx, dir, "./examples/udpblast"); err != nil {
-		return err
-	}
-	if b.self, err = os.Executable(); err != nil {
 		return err
 	}
 	s.printf("\n### Sending from the application's own memory\n\n")
@@ -185,7 +181,7 @@ func (b blaster) kernelSender(way string) turns.Starter[peer.Sample] {
 				p.Kill()
 			}
 		}()
-		argv := []string{b.self, "bench", sender.Command, "--size", strconv.Itoa(b.size), way}
+		argv := []string{b.vionet, "bench", sender.Command, "--size", strconv.Itoa(b.size), way}
 		if p.Worker, err = p.StartApart(ctx, filepath.Join(dir, way+".log"), sendCore, argv); err != nil {
 			return nil, err
 		}

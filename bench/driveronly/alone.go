@@ -18,8 +18,7 @@ import (
 // Loop is a driver without a program around it: it sends, or receives, as fast as it
 // can, and touches no data.
 type Loop struct {
-	Socket          string // where the back end listens
-	Receive         bool   // or else send
+	Receive         bool // or else send
 	Packed, InOrder bool
 	Mergeable       bool // receive buffers
 	Standard        bool // the standard path in place of the simple one
@@ -28,7 +27,6 @@ type Loop struct {
 	Pairs           int  // queue pairs, driven in turn; 0: 1
 	Buffers         int  // all of them are used, one after the other; 0: those that were just freed
 	Segments        int  // of each packet that is sent; 0: 1
-
 }
 
 // frameLen is the length of a frame in bytes, without its check sequence.
@@ -137,7 +135,11 @@ const fillTries = 1000
 // Measure drives the loop for a quarter of a window: one processor by itself is steady.
 func (a *alone) Measure(_ context.Context, window time.Duration) (s Sample, err error) {
 	window /= 4
-	defer peer.OnCore(a.core)()
+	leave, err := peer.OnCore(a.core)
+	if err != nil {
+		return s, err
+	}
+	defer leave()
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	cache := a.pool.NewCache(0)
 	defer cache.Flush()

@@ -20,7 +20,7 @@ const BackendCommand = "driver-backend"
 const takes = 1024
 
 // received is what the back end says that it wrote: a header and a frame.
-const received = virtio.NetHeaderSize + 60
+const received = virtio.NetHeaderSize + frameLen
 
 // primed is how many buffers of a receive queue get a header before the back end
 // touches nothing any more: enough that all that are in use have one.

@@ -74,6 +74,9 @@ func (w Where) start(ctx context.Context, dir, name string, command front) (_ tu
 		if err := turns.Sleep(ctx, 20*time.Millisecond); err != nil {
 			return nil, err
 		}
+		if err := c.Explain(nil); err != nil {
+			return nil, err
+		}
 		n, err := c.count()
 		if err != nil {
 			return nil, c.Explain(err)

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -122,6 +123,21 @@ func TestServe(t *testing.T) {
 	a.Kill()
 	ask.Close()
 	if err := <-served; err != nil {
+		t.Error(err)
+	}
+}
+
+// A front end that ends is what went wrong, not that no packets move.
+func TestFrontEndThatEnds(t *testing.T) {
+	const backend = `#!/bin/sh
+printf 'testpmd> '; while read line; do echo "completed 0 idle 0 first 0"; printf 'testpmd> '; done`
+	dir := t.TempDir()
+	w := Where{Vionet: filepath.Join(dir, "vionet")}
+	if err := os.WriteFile(w.Vionet, []byte(backend), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	_, err := w.start(t.Context(), dir, "vionet", func(Where, string) []string { return []string{"false"} })
+	if err == nil || err.Error() != "false ended (exit status 1)" {
 		t.Error(err)
 	}
 }

@@ -23,8 +23,8 @@ const startBar = 0.2
 
 // StartTables start both front ends anew for each window, in turn, and measure how long
 // it takes from the start of the program to its first packet, and what memory it has by
-// the end of the window.
-func StartTables(ctx context.Context, w Where) (start, memory report.Table) {
+// the end of the window. With an error both say so.
+func StartTables(ctx context.Context, w Where) (start, memory report.Table, err error) {
 	at := report.Coordinates{Topology: "transmit", Ring: "split", Tx: "simple", Size: frameLen + 4, Queues: 1}
 	both := report.Cell{
 		Name: "front-end", At: at,
@@ -43,13 +43,13 @@ func StartTables(ctx context.Context, w Where) (start, memory report.Table) {
 	result, err := turns.Compete(ctx, w.Plan,
 		w.launcher("DPDK", withoutReserve(testpmd(peer.DPDK, at))), w.launcher("vionet", withoutReserve(testpmd(peer.Vionet, at))))
 	if err != nil {
-		launched.Missing, held.Missing = err.Error(), err.Error()
+		launched.Missing, held.Missing = report.Reason(err), report.Reason(err)
 	} else {
-		fillCell(&launched, result, launch.millis)
-		fillCell(&held, result, launch.mebibytes)
+		result.Fill(&launched, 0, 1, launch.millis)
+		result.Fill(&held, 0, 1, launch.mebibytes)
 	}
 	start.Cells, memory.Cells = []report.Cell{launched}, []report.Cell{held}
-	return start, memory
+	return start, memory, err
 }
 
 // withoutReserve leaves it to a testpmd how much memory it takes.

@@ -46,8 +46,9 @@ func (t Table) Only(wanted func(name string) bool) Table {
 	return t
 }
 
-// Measure measures the cells, one after the other. What can't be measured says why.
-func (t Table) Measure(ctx context.Context, w Where, begun func(cell string)) report.Table {
+// Measure measures the cells, one after the other. What can't be measured says why, and
+// failed hears all of it.
+func (t Table) Measure(ctx context.Context, w Where, begun func(cell string), failed func(cell string, err error)) report.Table {
 	r := t.report
 	least, at := 1.0, ""
 	for _, c := range t.cells {
@@ -57,11 +58,12 @@ func (t Table) Measure(ctx context.Context, w Where, begun func(cell string)) re
 		begun(c.Name)
 		result, err := turns.Compete(ctx, w.Plan, c.starters(w)...)
 		if err != nil {
-			c.Missing = err.Error()
+			c.Missing = report.Reason(err)
 			r.Cells = append(r.Cells, c.Cell)
+			failed(c.Name, err)
 			continue
 		}
-		fillCell(&c.Cell, result, Sample.cost)
+		result.Fill(&c.Cell, 0, 1, Sample.cost)
 		c.Against.Cycles, c.Of.Cycles = c.Against.Value.Median*w.GHz, c.Of.Value.Median*w.GHz
 		r.Cells = append(r.Cells, c.Cell)
 		for _, samples := range result.Samples {
@@ -90,12 +92,4 @@ func (c cell) starters(w Where) (both []turns.Starter[Sample]) {
 		both = append(both, func(ctx context.Context, dir string) (turns.Contestant[Sample], error) { return e(ctx, w, dir) })
 	}
 	return both
-}
-
-// fillCell puts what two contestants did into a cell.
-func fillCell[S any](c *report.Cell, r turns.Result[S], value func(S) float64) {
-	c.Against.Value = report.QuartilesOf(turns.Each(r.Samples[0], value))
-	c.Of.Value = report.QuartilesOf(turns.Each(r.Samples[1], value))
-	c.Ratio = report.QuartilesOf(turns.Ratios(r.Samples[1], r.Samples[0], value))
-	c.Windows, c.Disturbed = len(r.Samples[0]), r.Disturbed
 }

@@ -22,7 +22,6 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
-	"strings"
 
 	"vionet/bench/report"
 	"vionet/bench/turns"
@@ -135,8 +134,7 @@ func (m machine) measure(ctx context.Context, s Settings, over func(report.Cell,
 		}
 		if failed != nil {
 			failed = cmp.Or(context.Cause(ctx), failed)
-			// The first line is the error, those behind it are a dialogue.
-			cell.Missing, _, _ = strings.Cut(failed.Error(), "\n")
+			cell.Missing = report.Reason(failed)
 		}
 		if !errors.Is(failed, errIdle) {
 			err = failed // a machine that failed once is not to be trusted with the rest

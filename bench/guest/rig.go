@@ -163,11 +163,8 @@ func (r *rig) run(ctx context.Context, plan turns.Plan, c cell, to *report.Cell)
 	if err != nil {
 		return err
 	}
-	to.Against.Value = report.QuartilesOf(turns.Each(result.Samples[0], rate.mpps))
-	to.Of.Value = report.QuartilesOf(turns.Each(result.Samples[1], rate.mpps))
+	result.Fill(to, 0, 1, rate.mpps)
 	to.Of.Path = strings.Join(strings.Fields(r.path), " ")
-	to.Ratio = report.QuartilesOf(turns.Ratios(result.Samples[1], result.Samples[0], rate.mpps))
-	to.Windows, to.Disturbed = len(result.Samples[0]), result.Disturbed
 	if to.Ratio.Median == 0 {
 		return errIdle
 	}

@@ -1,11 +1,9 @@
 package guest
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -94,21 +92,6 @@ func pinGuest(qemu int) error {
 		return err
 	}
 	return others.pin(hostCore)
-}
-
-// onCore does something on a core.
-func onCore(core int, do func() error) error {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	var before, set unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &before); err != nil {
-		return err
-	}
-	set.Set(core)
-	if err := unix.SchedSetaffinity(0, &set); err != nil {
-		return err
-	}
-	return errors.Join(do(), unix.SchedSetaffinity(0, &before))
 }
 
 // undisturbed is the share of a core that whoever polls on it has when nobody else

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"vionet/bench/peer"
 	"vionet/scripts/lab"
 )
 
@@ -91,7 +92,15 @@ func (w *wire) begin(p part, size int) error {
 	}
 	w.stopped.Store(false)
 	do := map[part]func([]byte) error{drains: w.drain, floods: w.flood, reflects: w.reflect}[p]
-	w.work.Go(func() { w.failed = onCore(hostCore, func() error { return do(frame(size)) }) })
+	w.work.Go(func() {
+		leave, err := peer.OnCore(hostCore)
+		if err != nil {
+			w.failed = err
+			return
+		}
+		defer leave()
+		w.failed = do(frame(size))
+	})
 	return nil
 }
 

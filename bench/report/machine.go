@@ -1,9 +1,10 @@
 package report
 
 import (
+	"io/fs"
 	"os"
 	"os/exec"
-	"path/filepath"
+	"path"
 	"regexp"
 	"runtime"
 	"slices"
@@ -28,7 +29,7 @@ type Machine struct {
 
 // ThisMachine looks at the machine under it. What cannot be found out is left empty.
 func ThisMachine() Machine {
-	m := machineBelow("/")
+	m := machineIn(os.DirFS("/"))
 	m.Processors = runtime.NumCPU()
 	m.Go = runtime.Version()
 	m.DPDK = said(`^\S+$`, "dpkg-query", "-W", "-f", "${Version}", "dpdk-dev")
@@ -36,8 +37,8 @@ func ThisMachine() Machine {
 	return m
 }
 
-// machineBelow is what the files of proc and sysfs tell, root being above both.
-func machineBelow(root string) (m Machine) {
+// machineIn is what the files of proc and sysfs tell, root being above both.
+func machineIn(root fs.FS) (m Machine) {
 	cpu := content(root, "proc/cpuinfo")
 	m.CPU = Field(cpu, "model name")
 	if slices.Contains(strings.Fields(Field(cpu, "flags")), "hypervisor") {
@@ -49,9 +50,9 @@ func machineBelow(root string) (m Machine) {
 	m.Kernel = content(root, "proc/sys/kernel/osrelease")
 	m.Hugepages, _ = strconv.Atoi(content(root, "sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"))
 	const weaknesses = "sys/devices/system/cpu/vulnerabilities"
-	entries, _ := os.ReadDir(filepath.Join(root, weaknesses)) // sorted by name
+	entries, _ := fs.ReadDir(root, weaknesses) // sorted by name
 	for _, e := range entries {
-		if words := content(root, filepath.Join(weaknesses, e.Name())); words != "Not affected" {
+		if words := content(root, path.Join(weaknesses, e.Name())); words != "Not affected" {
 			m.Mitigations = append(m.Mitigations, e.Name()+": "+words)
 		}
 	}
@@ -59,8 +60,8 @@ func machineBelow(root string) (m Machine) {
 }
 
 // content is a file's text without white space around it, "" when it cannot be read.
-func content(root, name string) string {
-	b, _ := os.ReadFile(filepath.Join(root, name))
+func content(root fs.FS, name string) string {
+	b, _ := fs.ReadFile(root, name)
 	return strings.TrimSpace(string(b))
 }
 

@@ -1,6 +1,10 @@
 package report
 
-import "time"
+import (
+	"slices"
+	"strings"
+	"time"
+)
 
 // Format is the format of the file that this package writes.
 const Format = 1
@@ -118,6 +122,19 @@ type Published struct {
 
 // Ratio is Of to Against.
 func (p Published) Ratio() float64 { return p.Of / p.Against }
+
+// Measured reports whether any cell has a measurement.
+func (r Report) Measured() bool {
+	return slices.ContainsFunc(r.Tables, func(t Table) bool { return slices.ContainsFunc(t.Cells, Cell.Measured) }) ||
+		slices.ContainsFunc(r.Latencies, func(t LatencyTable) bool { return slices.ContainsFunc(t.Cells, LatencyCell.Measured) })
+}
+
+// Reason is an error as Missing has it: its first line. Those behind it are what a
+// process said.
+func Reason(err error) string {
+	first, _, _ := strings.Cut(err.Error(), "\n")
+	return first
+}
 
 // Measured reports whether the cell has a measurement.
 func (c Cell) Measured() bool { return c.Missing == "" && c.Windows > 0 }

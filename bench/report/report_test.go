@@ -111,6 +111,30 @@ func TestLatencyReached(t *testing.T) {
 	}
 }
 
+// A report with one measured cell, of whatever kind, is not empty.
+func TestMeasured(t *testing.T) {
+	missing := report.Report{
+		Tables:    []report.Table{{Cells: []report.Cell{{Windows: 1, Missing: "why"}, {}}}},
+		Latencies: []report.LatencyTable{{Cells: []report.LatencyCell{{Missing: "why", Of: report.Latency{Frames: 1}}, {}}}},
+	}
+	if missing.Measured() || (report.Report{}).Measured() {
+		t.Error("a report without a measurement has one")
+	}
+	rate, latency := missing, missing
+	rate.Tables = append(rate.Tables, report.Table{Cells: []report.Cell{{}, {Windows: 1}}})
+	latency.Latencies = append(latency.Latencies, report.LatencyTable{Cells: []report.LatencyCell{{Of: report.Latency{Frames: 1}}}})
+	if !rate.Measured() || !latency.Measured() {
+		t.Errorf("rates are measured: %v, latencies: %v", rate.Measured(), latency.Measured())
+	}
+}
+
+// The summary has one line for what is missing, whatever else an error says.
+func TestReason(t *testing.T) {
+	if got := report.Reason(errors.New("vionet ended (exit status 1)\nit printed:\nno room")); got != "vionet ended (exit status 1)" {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestTally(t *testing.T) {
 	barred, short, missing := sample().Tally()
 	if barred != 8 {

@@ -52,6 +52,15 @@ type Result[S any] struct {
 	Kept int
 }
 
+// Fill puts what two contestants did into a cell, by their numbers: a value of their
+// samples, and its ratio round by round.
+func (r Result[S]) Fill(c *report.Cell, against, of int, value func(S) float64) {
+	c.Against.Value = report.QuartilesOf(Each(r.Samples[against], value))
+	c.Of.Value = report.QuartilesOf(Each(r.Samples[of], value))
+	c.Ratio = report.QuartilesOf(Ratios(r.Samples[of], r.Samples[against], value))
+	c.Windows, c.Disturbed, c.Kept = len(r.Samples[of]), r.Disturbed, r.Kept
+}
+
 // Compete starts the contestants, has them run in turn, and ends them.
 func Compete[S any](ctx context.Context, plan Plan, starters ...Starter[S]) (Result[S], error) {
 	dir, err := os.MkdirTemp("", "vionet-bench-")

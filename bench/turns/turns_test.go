@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"vionet/bench/report"
 )
 
 // number is a sample that is only a number.
@@ -75,6 +77,23 @@ func TestAlternate(t *testing.T) {
 				t.Errorf("order %s of %d rounds, want %s", order, rounds, c.order)
 			}
 		})
+	}
+}
+
+// A cell says how many of its windows were disturbed, and whether some of these count.
+func TestFill(t *testing.T) {
+	r := Result[number]{Samples: [][]number{{1, 2, 4, 4}, {9, 9, 9, 9}, {1, 4, 12, 16}}, Disturbed: 5, Kept: 1}
+	got := report.Cell{Name: "x", Against: report.Contestant{Name: "a"}, Of: report.Contestant{Name: "b"}}
+	r.Fill(&got, 0, 2, number.value)
+	want := report.Cell{
+		Name:    "x",
+		Against: report.Contestant{Name: "a", Value: report.Quartiles{Q1: 2, Median: 4, Q3: 4}},
+		Of:      report.Contestant{Name: "b", Value: report.Quartiles{Q1: 4, Median: 12, Q3: 16}},
+		Ratio:   report.Quartiles{Q1: 2, Median: 3, Q3: 4},
+		Windows: 4, Disturbed: 5, Kept: 1,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 

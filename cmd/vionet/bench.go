@@ -29,7 +29,7 @@ func benchCommand() *cli.Command {
 			"An interrupt ends the run and prints what there is.",
 		Flags: append(append(windowFlags(),
 			&cli.BoolFlag{Name: "quick", Usage: "measure a smaller set in shorter windows, in less than two minutes"},
-			&cli.BoolFlag{Name: "list", Usage: "print the names of the cells that would be measured"}), resultFlags()...),
+			namesFlag()), resultFlags()...),
 		Action: func(c *cli.Context) error { return measured(c, bench.Settings.List, bench.Settings.Run) },
 		Subcommands: []*cli.Command{
 			allCommand(),
@@ -56,12 +56,20 @@ const (
 )
 
 // windowFlags are those of everything that is measured in windows.
-func windowFlags() []cli.Flag {
+func windowFlags() []cli.Flag { return windowFlagsFrom(benchWindows, benchWindow) }
+
+// windowFlagsFrom has other windows where nothing is said.
+func windowFlagsFrom(windows int, window time.Duration) []cli.Flag {
 	return []cli.Flag{
-		&cli.IntFlag{Name: "windows", Value: benchWindows, Usage: "windows for each contestant in a cell"},
-		&cli.DurationFlag{Name: "window", Value: benchWindow, Usage: "length of a window"},
+		&cli.IntFlag{Name: "windows", Value: windows, Usage: "windows for each contestant in a cell"},
+		&cli.DurationFlag{Name: "window", Value: window, Usage: "length of a window"},
 		&cli.StringFlag{Name: "cells", Usage: "measure the cells whose names match `REGEXP`"},
 	}
+}
+
+// namesFlag is that of everything that has cells to choose from.
+func namesFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "list", Usage: "print the names of the cells that would be measured"}
 }
 
 // measured runs a benchmark that gives a report, and writes it; or lists its cells.

@@ -9,9 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"vionet/bench"
-	"vionet/bench/guest"
 	"vionet/bench/report"
-	"vionet/bench/turns"
 )
 
 // benchParts are the benchmarks that give a report, with their shares of the time.
@@ -75,13 +73,11 @@ func allParts(s bench.Settings, ctx context.Context, limit time.Duration) (all r
 	return all, nil
 }
 
-// guestPart is what guestCommand measures.
-func guestPart(s bench.Settings, ctx context.Context) (r report.Report, err error) {
-	g := guest.Settings{Vionet: s.Vionet, Plan: turns.Plan{Windows: guestWindows, Window: guestWindow}}
-	g.Tell = func(_, _ int, cell report.Cell, err error) {
-		s.Progress(bench.Progress{Cell: cell.Name, Finished: true})
-	}
-	r.Tables, err = guest.Measure(ctx, g)
-	r.Interrupted = ctx.Err() != nil
-	return r, err
+// guestPart is what guestCommand measures, in its windows. How far it is says nothing
+// of how far all parts are.
+func guestPart(s bench.Settings, ctx context.Context) (report.Report, error) {
+	s.Windows, s.Window = guestWindows, guestWindow
+	whole := s.Progress
+	s.Progress = func(p bench.Progress) { whole(bench.Progress{Cell: p.Cell, Finished: p.Finished}) }
+	return measureGuest(s, ctx)
 }

@@ -18,7 +18,7 @@ func driverCommand() *cli.Command {
 			"such as path/transmit/split/simple (testpmd's modes, DPDK's beside vionet's),\n" +
 			"loop/receive/packed/inorder/mergeable (vionet's driver alone) and\n" +
 			"growth/transmit/split/simple/burst8 (the same, as one thing grows).",
-		Flags: append(append(windowFlags(), &cli.BoolFlag{Name: "list", Usage: "print the names of the cells that would be measured"}), resultFlags()...),
+		Flags: append(append(windowFlags(), namesFlag()), resultFlags()...),
 		Action: func(c *cli.Context) error {
 			return measured(c, bench.Settings.ListDriver, bench.Settings.Driver)
 		},

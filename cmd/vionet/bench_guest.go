@@ -1,10 +1,8 @@
 package main
 
 import (
-	"errors"
+	"context"
 	"fmt"
-	"os"
-	"regexp"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -21,55 +19,35 @@ const guestWindows, guestWindow = 4, 150 * time.Millisecond
 
 // guestCommand measures in a virtual machine.
 func guestCommand() *cli.Command {
-	flags := []cli.Flag{
-		&cli.IntFlag{Name: "windows", Value: guestWindows, Usage: "windows for each contestant in a cell"},
-		&cli.DurationFlag{Name: "window", Value: guestWindow, Usage: "length of a window"},
-		&cli.StringFlag{Name: "cells", Usage: "measure the cells whose names match `REGEXP`"},
-		&cli.BoolFlag{Name: "list", Usage: "print the names of the cells that would be measured"},
-	}
 	return &cli.Command{
 		Name: "guest", Usage: "measure both drivers in one virtual machine, in about four minutes",
 		Description: "Each driver has a function of its own in the same guest, bound to vfio-pci. Cells have names such\n" +
 			"as guest/qemu/iommu/split/loopback/64B: the host (DPDK's vhost, or QEMU's own device), whether an\n" +
 			"IOMMU translates addresses, ring, topology, bytes of a frame. With KVM where a guest boots with it,\n" +
 			"otherwise the processor is emulated. Run it in the source tree: it builds the guest's init.",
-		Flags: append(flags, resultFlags()...), Action: benchGuest,
+		Flags:  append(append(windowFlagsFrom(guestWindows, guestWindow), namesFlag()), resultFlags()...),
+		Action: func(c *cli.Context) error { return measured(c, listGuest, measureGuest) },
 	}
 }
 
-func benchGuest(c *cli.Context) error {
-	cells, err := regexp.Compile(c.String("cells"))
-	if err != nil {
-		return fmt.Errorf("bench guest: --cells: %w", err)
-	}
-	s := guest.Settings{Cells: cells, Plan: turns.Plan{Windows: c.Int("windows"), Window: c.Duration("window")}}
-	if c.Bool("list") {
-		for _, name := range s.List() {
-			fmt.Fprintln(c.App.Writer, name)
+// guestSettings are those of a measurement in a guest.
+func guestSettings(s bench.Settings) guest.Settings {
+	return guest.Settings{Vionet: s.Vionet, Cells: s.Cells, Plan: turns.Plan{Windows: s.Windows, Window: s.Window}}
+}
+
+func listGuest(s bench.Settings) []string { return guestSettings(s).List() }
+
+func measureGuest(s bench.Settings, ctx context.Context) (report.Report, error) {
+	r := report.Report{Date: time.Now(), Machine: report.ThisMachine()}
+	g := guestSettings(s)
+	g.Tell = func(done, total int, cell report.Cell, err error) {
+		if err != nil && ctx.Err() == nil {
+			s.Warn(fmt.Sprintf("%s: %v", cell.Name, err))
 		}
-		return nil
+		s.Progress(bench.Progress{Done: done * s.Windows, Total: total * s.Windows, Cell: cell.Name, Finished: true})
 	}
-	if s.Vionet, err = os.Executable(); err != nil {
-		return err
-	}
-	shown := newBenchProgress(c.App.ErrWriter)
-	s.Tell = func(done, total int, cell report.Cell, err error) {
-		if err != nil {
-			shown.warn(fmt.Sprintf("%s: %v", cell.Name, err))
-		}
-		shown.progress(bench.Progress{Done: done * s.Plan.Windows, Total: total * s.Plan.Windows, Cell: cell.Name, Finished: true})
-	}
-	ctx, stop := untilInterrupted(c.Context)
-	defer stop()
-	r := report.Report{Date: time.Now(), Machine: report.ThisMachine(), Commit: buildCommit(), Command: commandLine(c)}
-	r.Tables, err = guest.Measure(ctx, s)
-	shown.close()
+	var err error
+	r.Tables, err = guest.Measure(ctx, g)
 	r.Interrupted = ctx.Err() != nil
-	if len(r.Tables) > 0 {
-		err = errors.Join(err, writeResults(c, r))
-	}
-	if err != nil {
-		return fmt.Errorf("bench guest: %w", err)
-	}
-	return nil
+	return r, err
 }

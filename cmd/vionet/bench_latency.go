@@ -20,7 +20,7 @@ func latencyCommand() *cli.Command {
 			"loss. Cells have names such as latency/512B/50%. With --soak one cell is measured for a long time,\n" +
 			"and the pauses in it are told apart.",
 		Flags: append(append(windowFlags(),
-			&cli.BoolFlag{Name: "list", Usage: "print the names of the cells that would be measured"},
+			namesFlag(),
 			&cli.DurationFlag{Name: "soak", Usage: "measure 64 B at 50 per cent for `TIME`, as 10m, and what the pauses are"}), resultFlags()...),
 		Action: func(c *cli.Context) error {
 			run := bench.Settings.Latency

@@ -28,8 +28,9 @@ func Full() bool { return os.Getenv("VIONET_FULL") == "1" }
 // Need says what the test stands on: "qemu" (a guest and its kernel), "build"
 // (a kernel module, see NoIOMMUModules), "dpdk" (dpdk-testpmd), "ovs" (Open
 // vSwitch with DPDK), "net" (network namespaces and taps), the programs "bash",
-// "curl", "groff", "systemd" and "tshark", and "root". With VIONET_FULL=1 a missing part fails the test; otherwise it skips it and gives
-// the reason, and -short skips it always.
+// "curl", "groff", "systemd" and "tshark", and "root". With VIONET_FULL=1 a missing
+// part fails the test; otherwise it skips it and gives the reason, and -short skips
+// it always.
 func Need(t testing.TB, parts ...string) {
 	t.Helper()
 	if testing.Short() && !Full() {
