@@ -23,7 +23,7 @@ type PackedDevice struct {
 	length []uint16
 	order  []uint16
 	takes  int
-	taken  int // descriptors
+	taken  int // descriptors, until the driver sees them used
 
 	burst   []PackedUsed // completed, not shown
 	flushed place        // of the next used descriptor at the last Flush
@@ -358,7 +358,7 @@ func (d *PackedDevice) Return(n int) {
 
 // Complete gives chains back; see Device.
 func (d *PackedDevice) Complete(done []Completion) {
-	at, length, freed := d.done, d.length, 0
+	at, length := d.done, d.length
 	old := len(d.burst)
 	d.burst = d.burst[:old+len(done)]
 	burst := d.burst[old:]
@@ -372,14 +372,12 @@ func (d *PackedDevice) Complete(done []Completion) {
 		}
 		slots := int(length[id])
 		length[id] = 0
-		freed += slots
 		if at.offset += slots; at.offset >= d.size {
 			at = place{offset: at.offset - d.size, wrap: !at.wrap}
 			flags = at.usedFlags()
 		}
 	}
 	d.done = at
-	d.taken -= freed
 }
 
 // usedFlags are those of a used descriptor there.
@@ -406,6 +404,7 @@ func (d *PackedDevice) Flush() (interrupt bool) {
 	}
 	old := d.flushed
 	d.flushed = d.done
+	d.taken -= d.done.since(old, d.size)
 	event := d.areas.driverEvent.Load()
 	switch uint16(event>>16) & 3 {
 	case eventDisable:

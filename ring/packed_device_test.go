@@ -406,6 +406,16 @@ func TestB23PackedDeviceRules(t *testing.T) {
 	if _, _, ok := takeOne(dev, make([]Piece, 1)); ok || dev.Err() == nil {
 		t.Error("four descriptors of three were taken")
 	}
+	a, dev = packedArena(t, 3)
+	for i := range 3 {
+		a.setPacked(i, 0, 1, uint16(i), available)
+		id, _, _ := takeOne(dev, make([]Piece, 1))
+		dev.Complete([]Completion{{id, 0}})
+	}
+	a.setPacked(0, 0, 1, 0, 1<<15) // the next time round, before the driver has seen any
+	if _, _, ok := takeOne(dev, make([]Piece, 1)); ok || dev.Err() == nil {
+		t.Error("a descriptor was taken that the driver had not got back")
+	}
 }
 
 // What a completion looks like (virtio 1.2, sections 2.8.4 and 2.8.13).

@@ -146,6 +146,24 @@ func TestMemoryShortenedWhileFramesAreLent(t *testing.T) {
 	}
 }
 
+// A frame is copied, and then there is nowhere left to say so: it is nobody's.
+func TestMemoryShortenedBetweenCopyAndCompletion(t *testing.T) {
+	for _, features := range []virtio.Features{bare, bare | virtio.NetCSUM} { // plain frames, and such as may ask for something
+		t.Run(fmt.Sprint(features), func(t *testing.T) {
+			r := newPortRig(t, PortConfig{}, port.Config{}) // which misses no buffer at its end
+			g := newRawGuest(t, rawPeer(t, r.port.(*vhostPort).backend), features)
+			g.careless = true
+			g.share()
+			g.start()
+			g.send(rawRing1+rawUsed-4096, frameOf(1, 100))
+			g.shorten(rawRing1 + rawUsed)
+			if n := r.port.RxQueue(0).Burst(make([]*mbuf.Buf, 4)); n != 0 {
+				t.Errorf("%d frames were received", n)
+			}
+		})
+	}
+}
+
 // The session's own goroutine looks at the memory too, when it starts rings.
 func TestMemoryShortenedBeforeRingsStart(t *testing.T) {
 	for _, kind := range []virtio.Features{0, virtio.RingPacked} {

@@ -45,6 +45,7 @@ func TestGuestMigrates(t *testing.T) {
 					Modules:   lab.VirtioModules,
 					NoIOMMU:   true,
 					Memory:    256,
+					Migrates:  true,
 					Hugepages: -1,
 					Arguments: arguments,
 				})

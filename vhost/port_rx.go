@@ -100,7 +100,6 @@ func (q *portRx) receive(bufs []*mbuf.Buf, chains []ring.Chain) (done, n, size i
 	}
 	frames := d.open(chains)
 	done, n, size = q.receiveFrames(bufs, frames)
-	d.release(frames[:done])
 	q.putShort(len(frames) - done)
 	return done, n, size
 }
@@ -113,7 +112,8 @@ func (q *portRx) putShort(n int) {
 	}
 }
 
-// receivePlain makes packets of chains whose data openPlain has found.
+// receivePlain makes packets of chains whose data openPlain has found, and completes
+// these.
 func (q *portRx) receivePlain(bufs []*mbuf.Buf, chains []ring.Chain) (n, size int) {
 	d, id := q.dev, q.id
 	q.putBack()
@@ -124,15 +124,15 @@ func (q *portRx) receivePlain(bufs []*mbuf.Buf, chains []ring.Chain) (n, size in
 		b.Port = id
 	}
 	n = copy(bufs, q.held)
-	q.held = nil
 	d.complete(chains[:n])
+	q.held = nil
 	q.putShort(len(chains) - n)
 	return n, size
 }
 
-// receiveFrames makes packets of frames, until buffers are short. It returns how
-// many frames it is done with, and how many packets came of them with how many
-// bytes.
+// receiveFrames makes packets of frames, until buffers are short, and completes
+// these. It returns how many frames it is done with, and how many packets came of
+// them with how many bytes.
 func (q *portRx) receiveFrames(bufs []*mbuf.Buf, frames []takenFrame) (done, n, size int) {
 	d := q.dev
 	q.putBack()
@@ -158,6 +158,7 @@ func (q *portRx) receiveFrames(bufs []*mbuf.Buf, frames []takenFrame) (done, n, 
 		done++
 	}
 	d.copyNow()
+	d.release(frames[:done])
 	packets := q.held[:done]
 	q.held = q.held[done:]
 	q.putBack()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"testing"
 
 	"vionet/mbuf"
@@ -70,6 +71,50 @@ func TestBuffersAreTakenAhead(t *testing.T) {
 	}
 }
 
+// Buffers that were taken ahead before the guest began to move are noted like all
+// others when they are written to.
+func TestBuffersTakenAheadAreNoted(t *testing.T) {
+	for _, kind := range []virtio.Features{0, virtio.RingPacked} {
+		t.Run(fmt.Sprint(kind), func(t *testing.T) {
+			r := newPortRig(t, PortConfig{Packed: true}, port.Config{})
+			g := newRawGuest(t, rawPeer(t, r.port.(*vhostPort).backend), bare|kind)
+			g.share()
+			g.start()
+			for i := range 4 {
+				g.offer(rawBuffers+i*dirtyPage, 2048)
+			}
+			r.sendFrames(t, 0, 2)
+			const first = rawDeviceBase / dirtyPage
+			a, fd := newLog(t, (first+rawMemory/dirtyPage)/8, 0)
+			g.tell(message{request: setLogBase, log: a}, fd)
+			if _, _, err := g.conn.receive(); err != nil {
+				t.Fatal(err)
+			}
+			g.tell(message{request: setFeatures, u64: uint64(g.features | virtio.VhostLogAll)})
+			if !alive(g.conn) {
+				t.Fatal("the back end has ended the connection")
+			}
+			r.sendFrames(t, 2, 2)
+			const buffers = first + rawBuffers/dirtyPage
+			if got, want := dirtyPages(t, a, fd), []int{buffers + 2, buffers + 3}; !slices.Equal(got, want) {
+				t.Errorf("pages %v, want %v", got, want)
+			}
+		})
+	}
+}
+
+// sendFrames sends n frames, from number first on, to the guest in one burst.
+func (r *portRig) sendFrames(t *testing.T, first, n int) {
+	t.Helper()
+	pkts := make([]*mbuf.Buf, n)
+	for i := range pkts {
+		pkts[i] = packetOf(t, r.pool, frameOf(first+i, 200), 2048)
+	}
+	if sent := r.port.TxQueue(0).Burst(pkts); sent != n {
+		t.Fatalf("%d frames of %d went", sent, n)
+	}
+}
+
 // A port fills chains of two pieces where it filled buffers of one before.
 func TestPortFillsChainsOfPieces(t *testing.T) {
 	r := newPortRig(t, PortConfig{}, port.Config{})
@@ -77,26 +122,10 @@ func TestPortFillsChainsOfPieces(t *testing.T) {
 	g.share()
 	g.start()
 	const bufs, first = 4, 60 // bytes of a first piece
-	sent := 0
-	send := func() {
-		t.Helper()
-		pkts := make([]*mbuf.Buf, bufs)
-		for i := range pkts {
-			pkts[i] = r.pool.Get()
-			copy(pkts[i].Renew(200), frameOf(sent+i, 200))
-		}
-		n := r.port.TxQueue(0).Burst(pkts)
-		for _, b := range pkts[n:] {
-			b.Free()
-		}
-		if sent += n; n != bufs {
-			t.Fatalf("%d frames of %d went", n, bufs)
-		}
-	}
 	for i := range bufs {
 		g.offer(rawBuffers+i*2048, 2048)
 	}
-	send()
+	r.sendFrames(t, 0, bufs)
 	chains := rawBuffers + 0x8000
 	for i := range bufs {
 		at := chains + i*4096 // the table, and the pieces behind it
@@ -110,7 +139,7 @@ func TestPortFillsChainsOfPieces(t *testing.T) {
 		g.rings[0].add(rawDeviceBase+uint64(at), 2*ring.DescSize, ring.DescIndirect)
 	}
 	g.rings[0].publish()
-	send()
+	r.sendFrames(t, bufs, bufs)
 	header := virtio.HeaderSize(g.features)
 	for i := range bufs {
 		if frame, ok := g.receive(); !ok || !bytes.Equal(frame, frameOf(i, 200)) {

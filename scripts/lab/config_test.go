@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -153,6 +154,18 @@ func TestProcessorAndSerialLines(t *testing.T) {
 	} {
 		if count(both, want...) != 1 {
 			t.Errorf("no %q in %q", want, both)
+		}
+	}
+}
+
+// QEMU looks at memory page by page unless its size is a multiple of 256 KiB, which
+// is that of all memory but of guests that migrate.
+func TestMemory(t *testing.T) {
+	for migrates, want := range map[bool]string{false: "256M", true: "262152K"} {
+		cfg := Config{Memory: 256, Migrates: migrates, NICs: []NIC{{Net: VhostUser("/s", 1)}}}
+		argv := strings.Join(cfg.withDefaults().qemu(KernelImage{}, "/d"), " ")
+		if !strings.Contains(argv, " -m "+want+" ") || !strings.Contains(argv, ",share=on,size="+want+" ") {
+			t.Errorf("migrates %v: %s, want a size of %s twice", migrates, argv, want)
 		}
 	}
 }

@@ -52,6 +52,9 @@ type Config struct {
 
 	// Memory is the guest's memory in MiB; default 512.
 	Memory int
+	// Migrates says that the guest is to move to another QEMU, or to come from
+	// one; see memory.
+	Migrates bool
 	// Hugepages of 2 MiB are set aside at boot; default 64, negative for
 	// none.
 	Hugepages int
@@ -215,11 +218,11 @@ func (cfg Config) qemu(kernel KernelImage, dir string) []string {
 	var argv []string
 	if cfg.shared() {
 		machine += ",memory-backend=ram"
-		argv = append(argv, "-object", fmt.Sprintf("memory-backend-memfd,id=ram,size=%dM,share=on", cfg.Memory))
+		argv = append(argv, "-object", "memory-backend-memfd,id=ram,share=on,size="+cfg.memory())
 	}
 	argv = append(argv,
 		"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-		"-machine", machine, "-smp", strconv.Itoa(cfg.CPUs), "-m", strconv.Itoa(cfg.Memory),
+		"-machine", machine, "-smp", strconv.Itoa(cfg.CPUs), "-m", cfg.memory(),
 		"-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console",
 		"-monitor", "unix:"+monitorPath(dir)+",server=on,wait=off",
 		"-kernel", kernel.Vmlinuz, "-initrd", filepath.Join(dir, "initramfs"),
@@ -235,6 +238,17 @@ func (cfg Config) qemu(kernel KernelImage, dir string) []string {
 		argv = append(argv, nic.args(i, !cfg.NoIOMMU)...)
 	}
 	return append(argv, cfg.Arguments...)
+}
+
+// memory is the size of the guest's memory, as QEMU takes it. QEMU before 9.0 can
+// miss what an emulated processor writes to a page that was copied already, and such
+// a guest goes on with some pages as they were before. It misses nothing where it
+// looks at pages one by one, as it does when their size is no multiple of 256 KiB.
+func (cfg Config) memory() string {
+	if cfg.Migrates {
+		return fmt.Sprintf("%dK", cfg.Memory<<10+8)
+	}
+	return fmt.Sprintf("%dM", cfg.Memory)
 }
 
 // shared reports whether a back end maps the guest's memory.
