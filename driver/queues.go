@@ -65,12 +65,16 @@ func (d *Device) setupRxQueue(q *RxQueue, i int) error {
 
 func (d *Device) newTxQueue(i int, burst txBurst) (*TxQueue, error) {
 	q := &TxQueue{
-		burst:    burst,
-		own:      d.cfg.Pool.NewCache(0),
-		hdrLen:   virtio.HeaderSize(d.accepted),
-		staged:   newTxStage(),
-		ecn:      d.accepted.Has(virtio.NetHostECN),
-		offloads: d.cfg.TxOffloads,
+		burst:      burst,
+		own:        d.cfg.Pool.NewCache(0),
+		hdrLen:     virtio.HeaderSize(d.accepted),
+		headerTail: wholeTail,
+		staged:     newTxStage(),
+		ecn:        d.accepted.Has(virtio.NetHostECN),
+		offloads:   d.cfg.TxOffloads,
+	}
+	if d.opts.KeepNumBuffers {
+		q.headerTail = tailButNumBuffers
 	}
 	return q, d.setupTxQueue(q, i)
 }

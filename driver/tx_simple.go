@@ -37,14 +37,14 @@ func txSimple(q *TxQueue, pkts []*mbuf.Buf) int {
 // there is room, and returns how many and their bytes.
 func (q *TxQueue) sendPlain(pkts []*mbuf.Buf) (n int, bytes uint64) {
 	pkts = pkts[:min(len(pkts), q.ring.Free(), burstSize)]
-	hdrLen, segs := q.hdrLen, q.plain[:len(pkts)]
+	hdrLen, tail, segs := q.hdrLen, q.headerTail, q.plain[:len(pkts)]
 	for i, b := range pkts {
 		head := b.Head(hdrLen)
 		if head == nil || b.Segments() != 1 || b.Flags&txRequests != 0 || b.BaseIOVA() == mbuf.NoIOVA {
 			pkts = pkts[:i]
 			break
 		}
-		zeroHeader(head)
+		zeroHeader(head, tail)
 		segs[i] = ring.Segment{Addr: b.IOVA() - uint64(hdrLen), Len: uint32(b.Len() + hdrLen)}
 		bytes += uint64(b.Len())
 	}
@@ -53,11 +53,18 @@ func (q *TxQueue) sendPlain(pkts []*mbuf.Buf) (n int, bytes uint64) {
 	return len(pkts), bytes
 }
 
+// What counts of the last four bytes of a header, csum_offset and num_buffers.
+const (
+	wholeTail         = 0xffffffff
+	tailButNumBuffers = 0x0000ffff
+)
+
 // zeroHeader makes h a header that asks for nothing. It mostly is one already,
-// and then is only read: a write would take the cache line from the device.
-func zeroHeader(h []byte) {
+// and then is only read: a write would take the cache line from the device. Of its
+// last four bytes only those in tail need be zero.
+func zeroHeader(h []byte, tail uint32) {
 	if len(h) == virtio.NetHeaderSize {
-		if binary.LittleEndian.Uint64(h)|uint64(binary.LittleEndian.Uint32(h[8:])) != 0 {
+		if binary.LittleEndian.Uint64(h)|uint64(binary.LittleEndian.Uint32(h[8:])&tail) != 0 {
 			binary.LittleEndian.PutUint64(h, 0)
 			binary.LittleEndian.PutUint32(h[8:], 0)
 		}

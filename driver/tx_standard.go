@@ -92,7 +92,7 @@ func (q *TxQueue) stage(b *mbuf.Buf, hdr *virtio.NetHeader) {
 		q.stageApart(b, hdr)
 		return
 	}
-	putHeader(place, hdr)
+	putHeader(place, hdr, q.headerTail)
 	s := &q.staged
 	s.segs = append(s.segs, ring.Segment{Addr: b.IOVA() - uint64(q.hdrLen), Len: uint32(b.Len() + q.hdrLen)})
 	q.stageRest(b, 1)
@@ -104,7 +104,7 @@ func (q *TxQueue) stage(b *mbuf.Buf, hdr *virtio.NetHeader) {
 func (q *TxQueue) stageApart(b *mbuf.Buf, hdr *virtio.NetHeader) {
 	q.flush()
 	slot := int(q.ring.NextHead()) * headerStride
-	putHeader(q.headers.Bytes[slot:slot+q.hdrLen], hdr)
+	putHeader(q.headers.Bytes[slot:slot+q.hdrLen], hdr, q.headerTail)
 	s := &q.staged
 	s.segs = append(s.segs,
 		ring.Segment{Addr: q.headers.IOVA + uint64(slot), Len: uint32(q.hdrLen)},
@@ -141,10 +141,10 @@ func (q *TxQueue) flush() {
 }
 
 // putHeader writes the header, or nothing when the header asks for nothing
-// and that is what stands there.
-func putHeader(place []byte, hdr *virtio.NetHeader) {
+// and that is what stands there as far as tail goes: see zeroHeader.
+func putHeader(place []byte, hdr *virtio.NetHeader, tail uint32) {
 	if *hdr == (virtio.NetHeader{}) {
-		zeroHeader(place)
+		zeroHeader(place, tail)
 		return
 	}
 	clear(place[virtio.NetHeaderLegacySize:])

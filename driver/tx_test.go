@@ -201,3 +201,33 @@ func TestTxDropsLentPackets(t *testing.T) {
 		}
 	}
 }
+
+// The number of buffers that a packet was received in is not sent on, but where the
+// application says that it may be; all else in the header is cleared either way.
+func TestNumBuffersOfAForwardedPacket(t *testing.T) {
+	for _, standard := range []bool{false, true} {
+		for _, keep := range []bool{false, true} {
+			r := startRig(t, rigConfig{
+				dev:  fakedev.Config{Offered: virtio.Version1 | virtio.NetMrgRxbuf},
+				opts: driver.Options{NoSimpleTx: standard, KeepNumBuffers: keep},
+			})
+			forwarded := func(received virtio.NetHeader) virtio.NetHeader {
+				b := r.packet(frame(60, 1))
+				received.Encode(b.Head(virtio.NetHeaderSize))
+				f := r.send(b)
+				r.complete(f)
+				return f.Header
+			}
+			want := virtio.NetHeader{}
+			if keep {
+				want.NumBuffers = 1
+			}
+			if got := forwarded(virtio.NetHeader{NumBuffers: 1}); got != want {
+				t.Errorf("standard=%v, keep=%v: sent with %+v, want %+v", standard, keep, got, want)
+			}
+			if got := forwarded(virtio.NetHeader{CSumOffset: 16, NumBuffers: 1}); got != (virtio.NetHeader{}) {
+				t.Errorf("standard=%v, keep=%v: sent with %+v, want zeros", standard, keep, got)
+			}
+		}
+	}
+}

@@ -21,20 +21,21 @@ type TxQueue struct {
 	cache *mbuf.Cache // where sent packets go: own, or that of UseCache
 	own   *mbuf.Cache
 
-	hdrLen    int
-	reclaimAt int       // reclaim when fewer descriptors are free
-	bufs      bufTable  // what the device has
-	headers   mbuf.Zone // a header for each head, for packets without headroom
-	staged    txStage
-	ecn       bool                    // HOST_ECN was negotiated
-	offloads  port.TxOffloads         // those that Start enabled
-	plain     [burstSize]ring.Segment // of packets of one descriptor
-	heads     [burstSize]uint16
-	completed [burstSize]ring.Completion
-	sent      [burstSize]*mbuf.Buf
-	packets   port.Counter
-	bytes     port.Counter
-	errors    port.Counter
+	hdrLen     int
+	headerTail uint32    // see zeroHeader
+	reclaimAt  int       // reclaim when fewer descriptors are free
+	bufs       bufTable  // what the device has
+	headers    mbuf.Zone // a header for each head, for packets without headroom
+	staged     txStage
+	ecn        bool                    // HOST_ECN was negotiated
+	offloads   port.TxOffloads         // those that Start enabled
+	plain      [burstSize]ring.Segment // of packets of one descriptor
+	heads      [burstSize]uint16
+	completed  [burstSize]ring.Completion
+	sent       [burstSize]*mbuf.Buf
+	packets    port.Counter
+	bytes      port.Counter
+	errors     port.Counter
 }
 
 // Burst sends packets; see port.TxQueue.

@@ -28,7 +28,7 @@ type devices struct {
 }
 
 // pciArguments are the device arguments of every virtio device.
-const pciArguments = "mrg_rxbuf=, in_order=, packed_vq=, event_idx=, simple_tx_support=, speed="
+const pciArguments = "mrg_rxbuf=, in_order=, packed_vq=, event_idx=, simple_tx_support=, clear_num_buffers=, speed="
 
 // openDevices opens PCI functions first and virtual devices next, as their
 // port numbers go. Without any there is the embedded device.
@@ -157,13 +157,15 @@ func (d *devices) driverOptions(dev device) (opts driver.Options, args map[strin
 		return opts, nil, err
 	}
 	opts.InOrder = args["in_order"] == "1"
-	mergeable, simple := true, true
-	for key, to := range map[string]*bool{"mrg_rxbuf": &mergeable, "simple_tx_support": &simple, "event_idx": &opts.EventIdx} {
+	mergeable, simple, clear := true, true, true
+	for key, to := range map[string]*bool{
+		"mrg_rxbuf": &mergeable, "simple_tx_support": &simple, "clear_num_buffers": &clear, "event_idx": &opts.EventIdx,
+	} {
 		if err := takeBit(dev, args, key, to); err != nil {
 			return opts, nil, err
 		}
 	}
-	opts.NoMergeable, opts.NoSimpleTx = !mergeable, !simple
+	opts.NoMergeable, opts.NoSimpleTx, opts.KeepNumBuffers = !mergeable, !simple, !clear
 	if text, ok := args["speed"]; ok {
 		speed, err := parseInt(dev.Name+" speed", text, 1, maxSpeed)
 		if err != nil {

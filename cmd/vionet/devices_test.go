@@ -20,6 +20,7 @@ func TestDriverOptions(t *testing.T) {
 		{"", driver.Options{}, map[string]string{}},
 		{"mrg_rxbuf=0,simple_tx_support=0", driver.Options{NoMergeable: true, NoSimpleTx: true}, map[string]string{}},
 		{"mrg_rxbuf=1,simple_tx_support=1", driver.Options{}, map[string]string{}},
+		{"clear_num_buffers=0", driver.Options{KeepNumBuffers: true}, map[string]string{}},
 		{"event_idx=1,speed=25000", driver.Options{EventIdx: true, Speed: 25000}, map[string]string{}},
 		{"in_order=1,path=/x", driver.Options{InOrder: true}, map[string]string{"in_order": "1", "path": "/x"}},
 	}
@@ -42,7 +43,7 @@ func TestB25DeviceArgumentsAreChecked(t *testing.T) {
 	for args, part := range map[string]string{
 		"speed=0": "speed", "speed=-1": "speed", "speed=400001": "speed", "speed=18446744073709551616": "speed",
 		"speed=1x": "speed", "speed=": "speed", "speed=0x10": "speed",
-		"mrg_rxbuf=2": "mrg_rxbuf", "simple_tx_support=on": "simple_tx_support", "event_idx=": "event_idx",
+		"mrg_rxbuf=2": "mrg_rxbuf", "simple_tx_support=on": "simple_tx_support", "event_idx=": "event_idx", "clear_num_buffers=no": "clear_num_buffers",
 		"speed": "speed", "=1": "=1", "speed=10,speed=10": "speed",
 	} {
 		d := devices{log: slog.New(slog.DiscardHandler)}
