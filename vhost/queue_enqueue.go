@@ -104,6 +104,9 @@ func (q *Queue) endDelivery() {
 	q.ring.Complete(q.done)
 	q.flush()
 	q.lookAhead()
+	if q.ring.Err() != nil {
+		q.putBack() // a broken queue is silent, even if it was not yet where these were taken
+	}
 }
 
 // lookAhead takes chains for a burst like the one that has just ended. The cache
