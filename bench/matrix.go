@@ -101,6 +101,7 @@ func chosen() *matrix {
 		at.Mergeable = !at.Vector // which DPDK has without mergeable buffers only
 		return true
 	})
+	m.clearing()
 	m.receivePaths()
 	m.best()
 	m.dequeueZeroCopy()
@@ -126,6 +127,17 @@ func (m *matrix) vary(name, title string, drawing report.Drawing, set func(at *r
 		}
 	}
 	m.show(report.Table{Name: name, Title: title, Drawing: &drawing}, names)
+}
+
+// clearing shows what it costs where packets go on, and come back with num_buffers,
+// that vionet clears this field unless it is told not to.
+func (m *matrix) clearing() {
+	var names []string
+	for _, t := range []topology{pvp, loopback} {
+		names = append(names, m.add(duel(cleared, clearer, t, base, report.Bar{}))...)
+	}
+	m.show(report.Table{Name: "num-buffers", Title: "With num_buffers cleared, as is vionet's way without clear_num_buffers=0",
+		Note: "DPDK's front end never clears it, and vionet's does not in the other tables."}, names)
 }
 
 // best compares each one's fastest configuration in each topology.

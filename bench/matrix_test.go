@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"vionet/bench/peer"
 	"vionet/bench/report"
 )
 
@@ -25,7 +24,7 @@ func TestNamesAreSystematic(t *testing.T) {
 	// 6 kinds of ring, of which two vectorized: 4·2·3 + 2·2 places by 7 sizes, 2
 	// numbers of queues, 6 bursts and 4 topologies, for front ends and for hosts.
 	const compared = (4*2*3 + 2*2) * 7 * 2 * 6 * 4
-	for prefix, want := range map[string]int{frontEnds: compared, hostEnds: compared, simpler: 16, merging: 8, bestOf: 4, zeroCopy: 5} {
+	for prefix, want := range map[string]int{frontEnds: compared, hostEnds: compared, simpler: 16, merging: 8, bestOf: 4, cleared: 2, zeroCopy: 5} {
 		got := 0
 		for name := range seen {
 			if prefixOf(name) == prefix {
@@ -52,7 +51,7 @@ func TestNamesAreSystematic(t *testing.T) {
 
 // prefixOf is what the name of a cell begins with, unless it compares front ends.
 func prefixOf(name string) string {
-	for _, prefix := range []string{hostEnds, simpler, merging, bestOf, zeroCopy} {
+	for _, prefix := range []string{hostEnds, simpler, merging, bestOf, cleared, zeroCopy} {
 		if strings.HasPrefix(name, prefix) {
 			return prefix
 		}
@@ -122,7 +121,7 @@ func TestOneCellOfATable(t *testing.T) {
 	}
 	want := []entrant{
 		{name: "DPDK", at: report.Coordinates{Ring: "split", Mergeable: true, Tx: "simple", Queues: 1}, ports: 1},
-		{name: "vionet", guest: peer.Vionet, at: report.Coordinates{Ring: "split", Mergeable: true, Tx: "simple", Queues: 1}, ports: 1},
+		{name: "vionet", guest: like, at: report.Coordinates{Ring: "split", Mergeable: true, Tx: "simple", Queues: 1}, ports: 1},
 	}
 	if !slices.Equal(m.trials[0].entrants, want) {
 		t.Errorf("entrants %+v, want %+v", m.trials[0].entrants, want)

@@ -62,6 +62,7 @@ const (
 	hostEnds  = "hosts/"
 	simpler   = "simple-over-standard/" // and who sends
 	merging   = "mergeable-over-plain/" // and whose host
+	cleared   = "cleared/"
 	bestOf    = "best/"
 	zeroCopy  = "zero-copy/"
 )
