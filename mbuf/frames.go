@@ -18,7 +18,7 @@ func NewFramePool(m *Memory, name string, area []byte, frameSize int) (p *Pool, 
 	}
 	count := len(area) / frameSize
 	p = &Pool{name: name, size: count, total: count, room: frameSize, mem: m, fixed: true, free: make([]*Buf, 0, count)}
-	frames = make([]Buf, count)
+	frames = newBufs(count)
 	for i, frame := range slices.Collect(slices.Chunk(area, frameSize)) {
 		region, _, err := m.locate(frame)
 		if err != nil {

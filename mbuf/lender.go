@@ -21,7 +21,7 @@ type Lender struct {
 func NewLender(count int) *Lender {
 	l := &Lender{
 		pool:  &Pool{name: "lent", size: count, total: count, free: make([]*Buf, 0, count)},
-		store: make([]Buf, count),
+		store: newBufs(count),
 		idle:  make([]*Buf, count),
 		back:  make([]*Buf, count),
 	}

@@ -57,7 +57,7 @@ func NewPool(mem *Memory, cfg PoolConfig) (*Pool, error) {
 // carve cuts n more buffers out of the memory, in as many zones as it takes.
 func (p *Pool) carve(n int) (bufs []*Buf, zones []Zone, err error) {
 	stride := Stride(p.room)
-	store := make([]Buf, n)
+	store := newBufs(n)
 	bufs = make([]*Buf, 0, n)
 	for len(bufs) < n {
 		z, err := p.mem.allocUnits(stride, n-len(bufs))
