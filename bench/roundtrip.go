@@ -99,7 +99,7 @@ func without(cells []report.LatencyCell, err error) {
 
 // roundTrips measures the cells of a size.
 func (s Settings) roundTrips(ctx context.Context, size int, cells []report.LatencyCell) error {
-	trips, end, err := s.startTrips(ctx, size, peer.DPDK, peer.Vionet)
+	trips, end, err := s.startTrips(ctx, size, peer.DPDK, like)
 	defer end()
 	if err != nil {
 		return err
@@ -178,7 +178,7 @@ func startTrip(ctx context.Context, vionet, dir string, e peer.End, size int) (_
 	if err := p.add(vhost.NewPort(vhost.PortConfig{Path: path})); err != nil {
 		return nil, err
 	}
-	argv := append(e.Command(vionet, "trip"+name, switchCore), "--vdev", frontEnd(0, path), "--", "-i", "--total-num-mbufs=16384", "--forward-mode=io")
+	argv := append(e.Command(vionet, "trip"+name, switchCore), "--vdev", frontEnd(0, path)+e.Devargs, "--", "-i", "--total-num-mbufs=16384", "--forward-mode=io")
 	if e.Vionet {
 		argv = append([]string{"env", "GODEBUG=gctrace=1"}, argv...)
 	}

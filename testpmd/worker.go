@@ -25,7 +25,7 @@ type worker struct {
 	txFirst int  // bursts to send first
 	stop    *atomic.Bool
 	poller  *port.Poller // nil: it never sleeps
-	yields  bool         // other goroutines depend on it
+	yields  bool         // other goroutines have no thread but its own
 	// generates says that the streams make their packets themselves.
 	generates bool
 	begin     time.Time     // of forwarding
@@ -41,9 +41,14 @@ const (
 	drainPause  = 10 * time.Millisecond
 )
 
-// idlePolls is the number of polls without a packet after which a worker
-// lets others have the processor for a moment.
-const idlePolls = 1024
+// A worker lets others have the processor for a moment after so many polls without a
+// packet, or so many rounds with some: a few milliseconds at most. The runtime takes
+// it by force from who keeps it for 10 ms, with a signal and a search for another
+// thread, which holds frames up for tens of microseconds.
+const (
+	idlePolls  = 1024
+	busyRounds = 1024
+)
 
 // run forwards until it is told to stop. It keeps its thread to the core and
 // leaves no buffer in its cache. A panic ends it and becomes a fault, so that
@@ -98,17 +103,22 @@ func (w *worker) finish() {
 	}
 }
 
-// bind ties the goroutine to its core. The thread dies with the goroutine,
-// and so does the binding.
+// bind ties the goroutine to its core, unless the process has no others. The thread
+// dies with the goroutine, and so does the binding. It has its price: a goroutine that
+// is tied to a thread is not simply taken up again when it has let others go first,
+// but two threads have to wake each other.
 func (w *worker) bind() {
-	runtime.LockOSThread()
 	if len(w.core.CPUs) == 0 {
 		return
 	}
-	var set unix.CPUSet
+	var set, all unix.CPUSet
 	for _, cpu := range w.core.CPUs {
 		set.Set(cpu)
 	}
+	if err := unix.SchedGetaffinity(0, &all); err == nil && set == all {
+		return
+	}
+	runtime.LockOSThread()
 	// A processor that is not ours to use leaves the thread where it was:
 	// slower, not wrong.
 	_ = unix.SchedSetaffinity(0, &set)
@@ -127,15 +137,20 @@ func (w *worker) emptyQueues() {
 
 // loop is where packets are forwarded.
 func (w *worker) loop() {
-	idle := 0
+	idle, busy := 0, 0
 	for !w.stop.Load() {
 		if w.round() > 0 {
 			idle = 0
+			if busy++; busy == busyRounds {
+				busy = 0
+				w.yield()
+			}
 			continue
 		}
 		if idle++; idle == idlePolls {
 			idle = 0
-			w.rest()
+			w.reclaim()
+			w.yield()
 		}
 	}
 }
@@ -168,17 +183,15 @@ func (w *worker) poll() (waiting int) {
 	return waiting
 }
 
-// rest gives back what was sent and lets other goroutines run, where there are not
-// enough threads for all of them. Elsewhere it does not: a goroutine that is locked to
-// its thread gets back only after two threads have woken each other, in which time a
-// packet can come.
-func (w *worker) rest() {
-	w.reclaim()
+// yield lets other goroutines run, where there are not enough threads for all of them.
+// Elsewhere it does not: see bind.
+func (w *worker) yield() {
 	if w.yields {
 		runtime.Gosched()
 	}
 }
 
+// reclaim gives back what was sent.
 func (w *worker) reclaim() {
 	for _, s := range w.streams {
 		s.Tx.Reclaim()

@@ -199,8 +199,7 @@ func runTestpmd(ctx context.Context, running *consoleRef, eal ealOptions, app ap
 	if err := app.checkPorts(infos); err != nil {
 		return err
 	}
-	// Forwarding goroutines never pause; the others need a place beside them.
-	runtime.GOMAXPROCS(runtime.NumCPU() + len(eal.forwardingCores()))
+	runtime.GOMAXPROCS(threads(runtime.NumCPU(), len(eal.forwardingCores())))
 	cfg := testpmd.Config{
 		Ports: slices.Clone(s.ports), Pool: s.pool, Attach: s.attach, Detach: s.detach,
 		SetLog: log.setNumbered, LogLevels: log.list,
@@ -219,4 +218,14 @@ func runTestpmd(ctx context.Context, running *consoleRef, eal ealOptions, app ap
 	}
 	running.Store(console)
 	return console.Run(ctx, stdin)
+}
+
+// threads is how many goroutines may run at once. Those that forward never pause, and
+// the others need a place beside them. On a single processor all of them take turns
+// anyway, and do so quicker within one thread: see testpmd's workers.
+func threads(processors, forwarding int) int {
+	if processors == 1 {
+		return 1
+	}
+	return processors + forwarding
 }
