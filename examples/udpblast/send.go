@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 
-	"golang.org/x/sys/unix"
-
 	"vionet/driver"
 	"vionet/examples/internal/device"
 	"vionet/mbuf"
@@ -18,19 +16,24 @@ type zeroCopy struct {
 	xsk  *driver.XSK
 	size int
 	free []uint64 // addresses of frames that are ours
+	next [burst][]byte
 }
 
 func newZeroCopy(dev *driver.Device, mem *mbuf.Memory, size int) (*zeroCopy, error) {
-	const frames, frameSize, offset = 2 * ringSize, 2048, 128 // room for the header in front
-	area, err := unix.Mmap(-1, 0, frames*frameSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	const frames, frameSize, headroom, cacheLine = 2 * ringSize, 2048, 128, 64
+	area, err := mapArea(frames * frameSize)
 	if err != nil {
 		return nil, err
 	}
 	z := &zeroCopy{size: size}
-	if z.umem, err = driver.NewUMEM(mem, driver.UMEMConfig{Area: mbuf.Area{Bytes: area}, FrameSize: frameSize}); err != nil {
+	if z.umem, err = driver.NewUMEM(mem, driver.UMEMConfig{Area: area, FrameSize: frameSize}); err != nil {
 		return nil, err
 	}
-	for addr := uint64(offset); addr < uint64(len(area)); addr += frameSize {
+	// Frames that all began at the same place of a page would have a few sets of each
+	// cache to themselves, and throw each other out.
+	colours := (frameSize-headroom-size)/cacheLine + 1
+	for i := range frames {
+		addr := uint64(i*frameSize + headroom + i%colours*cacheLine)
 		copy(z.umem.Data(addr, size), device.Datagram(size, dev.Info().MAC, 9))
 		z.free = append(z.free, addr)
 	}
@@ -50,7 +53,18 @@ func (z *zeroCopy) send(n int, number uint64) int {
 	z.free = z.free[:len(z.free)-n]
 	z.xsk.Poll()
 	z.takeBack()
+	z.prefetch()
 	return n
+}
+
+// prefetch asks for the cache lines of the next burst's frames, which the device's
+// processor has.
+func (z *zeroCopy) prefetch() {
+	next := z.next[:min(len(z.next), len(z.free))]
+	for i := range next {
+		next[i] = z.umem.Data(z.free[len(z.free)-1-i], z.size)
+	}
+	mbuf.PrefetchWrite(next)
 }
 
 // takeBack makes the frames that were sent ours again.
