@@ -151,7 +151,8 @@ func (b *Backend) run() {
 
 // protocol is what it offers of the protocol. It has no log for a guest behind an
 // IOMMU, which keeps QEMU from migrating it: one in four such guests died in its
-// page lists after the move, and whose fault that is is not known.
+// page lists after the move. QEMU before 9.0 loses writes of an emulated processor
+// there, which probably is the reason.
 func (b *Backend) protocol() protocolFeatures {
 	offer := backendProtocol &^ b.cfg.withhold
 	if b.cfg.IOMMU {

@@ -31,7 +31,7 @@ func (r Report) origin() []string {
 		lines = append(lines, "Mitigations: "+strings.Join(m.Mitigations, "; "))
 	}
 	if r.Interrupted {
-		lines = append(lines, "The run was interrupted: what follows is what it had.")
+		lines = append(lines, "The run ended before all was measured: it was interrupted, or its time was up.")
 	}
 	return lines
 }
