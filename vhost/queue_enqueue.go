@@ -346,9 +346,9 @@ func (q *Queue) nextChain() (head uint16, pieces []ring.Piece, ok bool) {
 	return c.Head, pieces, true
 }
 
-// restock takes chains. When there were fewer than it wanted, it does not look
-// again in the same burst: that would take a cache line from a driver that writes
-// to it.
+// restock takes chains. When there were fewer than it wanted, the next call takes
+// none, and only the one after that looks again: each look takes a cache line from a
+// driver that writes to it.
 func (q *Queue) restock() bool {
 	want := q.stock.want
 	q.stock = stock{}
