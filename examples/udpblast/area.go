@@ -9,9 +9,7 @@ import (
 	"vionet/mbuf"
 )
 
-const hugePage = 2 << 20
-
-// mapArea gives size bytes, whole hugepages, for frames. Frames that lie anywhere in
+// mapArea gives size bytes, whole hugepages of 2 MiB, for frames. Frames that lie anywhere in
 // small pages cost a walk through the page tables for nearly each, at both ends.
 // Without hugepages it gives plain memory.
 func mapArea(size int) (mbuf.Area, error) {
