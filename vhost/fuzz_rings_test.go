@@ -520,10 +520,10 @@ func FuzzDeviceRings(f *testing.F) {
 		}
 		g.rx.release()
 		g.tx.release()
+		g.recover()
+		g.session.end()
 		if left := pool.Free(); left != whole {
 			t.Errorf("%d of %d buffers are back in the pool", left, whole)
 		}
-		g.recover()
-		g.session.end()
 	})
 }
